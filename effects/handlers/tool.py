@@ -1,0 +1,69 @@
+"""`RunTool` and `ReconcileOutcome`: run a call, or ask whether an earlier run took effect."""
+
+from typing import Any
+
+from effects.ports import OutputSink, Tool, ToolError
+from reducers import wording
+from reducers.announce import ToolWork
+from reducers.vocabulary.content import Text, content_of
+from reducers.vocabulary.effects import ReconcileOutcome, RunTool
+from reducers.vocabulary.inputs import OutcomeReconciled, ToolSettled
+from reducers.vocabulary.json import NotJson
+from reducers.vocabulary.text import mend_bytes
+from reducers.vocabulary.tools import ToolOutput
+
+
+async def run_tool(
+    effect: RunTool, work: ToolWork, tool: Tool | None, sink: OutputSink
+) -> ToolSettled:
+    """A declared failure is a result; anything else the tool raises is a crash, and one too."""
+    if tool is None:
+        text = f"The tool {work.call.tool!r} is not available in this process."
+        return ToolSettled(effect.id, ToolOutput(Text(text), is_error=True))
+    try:
+        output, mended = as_output(await tool.invoke(work.call, sink))
+    except ToolError as error:
+        return ToolSettled(effect.id, ToolOutput(Text(str(error)), is_error=True))
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".rstrip(": ")
+        output = ToolOutput(Text(wording.crashed(said)), is_error=True)
+        return ToolSettled(effect.id, output, crashed=True)
+    finally:
+        sink.close()
+    return ToolSettled(effect.id, output, mended=mended)
+
+
+def as_output(value: Any) -> tuple[ToolOutput, int]:
+    """What a tool returned as an output, and how many characters of it had to be mended.
+
+    Text, bytes read as UTF-8, a content, or any JSON value; a value JSON cannot say (NaN, an
+    object of some class) is an error result that names it.
+    """
+    if isinstance(value, ToolOutput):
+        return value, 0
+    if isinstance(value, bytes | bytearray):
+        text, mended = mend_bytes(bytes(value))
+        return ToolOutput(Text(text)), mended
+    try:
+        return ToolOutput(content_of("" if value is None else value)), 0
+    except NotJson as problem:
+        text = f"The tool returned a value that cannot be recorded: {problem}."
+        return ToolOutput(Text(text), is_error=True), 0
+
+
+async def reconcile_outcome(
+    effect: ReconcileOutcome, work: ToolWork, tool: Tool | None
+) -> OutcomeReconciled:
+    """The tool's own word on an earlier run. One that cannot tell, or fails to, says nothing."""
+    reconcile = getattr(tool, "reconcile", None)
+    if reconcile is None:
+        return OutcomeReconciled(effect.id)
+    try:
+        found = await reconcile(work.call, work.key)
+    except Exception:
+        # Asking is not running: a tool that cannot even be asked leaves the question to people.
+        return OutcomeReconciled(effect.id)
+    if found is None:
+        return OutcomeReconciled(effect.id)
+    output, mended = as_output(found)
+    return OutcomeReconciled(effect.id, output, mended=mended)

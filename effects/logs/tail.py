@@ -1,0 +1,31 @@
+"""What a crash left behind the last whole commit: set aside, never thrown away."""
+
+import os
+
+from effects.logs.syscalls import COPY_BYTES, Syscalls, sync_fd, sync_folder, write_whole
+
+
+def torn_file(path: str) -> str:
+    return f"{path}.torn"
+
+
+def set_aside(
+    calls: Syscalls, path: str, fd: int, start: int, end: int, *, is_synced: bool
+) -> None:
+    """Append the bytes from `start` to `end` of a log to `<log>.torn`, then cut them off the log.
+
+    In this order a crash between the two leaves them twice, never lost. Raises OSError.
+    """
+    torn = calls.open(torn_file(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        offset = start
+        while block := calls.pread(fd, min(COPY_BYTES, end - offset), offset):
+            write_whole(calls.write, torn, block)
+            offset += len(block)
+        if is_synced:
+            sync_fd(calls, torn)
+    finally:
+        calls.close(torn)
+    if is_synced:
+        sync_folder(calls, os.path.dirname(path))
+    calls.ftruncate(fd, start)

@@ -1,0 +1,148 @@
+"""What the parts say of themselves, and where the pure seams are found."""
+
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+import msgspec
+from msgspec.structs import replace
+
+from effects.ports import PermissionPolicy, Provider, Tool
+from reducers.reducer import Projector, Reducer
+from reducers.tokens import TokenCounter
+from reducers.vocabulary.errors import InvalidInput
+from reducers.vocabulary.inputs import Seams
+from reducers.vocabulary.models import ModelInfo
+from reducers.vocabulary.policies import PolicyInfo, Rule, Verdict, parse_rule
+from reducers.vocabulary.tools import ToolSpec
+
+
+class SeamMissing(InvalidInput):
+    """A pure seam that a log names cannot be loaded here; without it nothing can be judged."""
+
+
+@attrs.frozen
+class Rules:
+    """A policy that is data: the core judges by it, and the log holds it.
+
+    `Rules(allow=["add", "fs:read"], deny=["fs:write"])`; what no rule speaks of is asked about.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    name: str = "Rules"
+
+    def __init__(
+        self,
+        *,
+        allow: Iterable[str] = (),
+        ask: Iterable[str] = (),
+        deny: Iterable[str] = (),
+        name: str = "Rules",
+    ) -> None:
+        given: list[tuple[Verdict, Iterable[str]]] = [
+            ("allow", allow),
+            ("ask", ask),
+            ("deny", deny),
+        ]
+        rules = tuple(parse_rule(verdict, text) for verdict, texts in given for text in texts)
+        self.__attrs_init__(rules, name)  # type: ignore[attr-defined]
+
+    def info(self) -> PolicyInfo:
+        return PolicyInfo(self.name, self.rules)
+
+
+AnyPolicy = PolicyInfo | Rules | PermissionPolicy
+
+
+def describe_model(provider: Provider) -> ModelInfo:
+    return provider.info()
+
+
+def describe_tool(tool: Tool) -> ToolSpec:
+    """The tool's own spec, and which of the optional methods it has."""
+    spec = tool.spec()
+    return replace(
+        spec,
+        judged=spec.judged or hasattr(tool, "needs") or hasattr(tool, "limit"),
+        reconciles=spec.reconciles or hasattr(tool, "reconcile"),
+    )
+
+
+def describe_policy(policy: AnyPolicy) -> PolicyInfo:
+    if isinstance(policy, PolicyInfo):
+        return policy
+    info = getattr(policy, "info", None)
+    if info is not None:
+        return info()  # type: ignore[no-any-return]
+    name = getattr(policy, "name", None)
+    return PolicyInfo(str(name()) if callable(name) else type_path(policy))
+
+
+def type_path(value: object) -> str:
+    kind = type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+# -- pure seams --------------------------------------------------------------------------------
+
+
+def seam_of(seam: object) -> str:
+    """`MODULE:NAME` of a seam's class, its options as a JSON object behind it where it has any."""
+    kind = type(seam)
+    place = f"{kind.__module__}:{kind.__qualname__}"
+    options = _options(seam)
+    place = _ALIASES.get(place, place)
+    return place + msgspec.json.encode(options).decode() if options else place
+
+
+_ALIASES = {"reducers.linear:LinearProjector": "reducers.projection:LinearProjector"}
+"""Names under which a seam is known in logs, wherever its class has moved to."""
+
+
+def _options(seam: object) -> dict[str, Any]:
+    own = getattr(seam, "options", None)
+    if callable(own):
+        return dict(own())
+    if attrs.has(type(seam)):
+        given = attrs.asdict(seam, recurse=False)  # type: ignore[arg-type]
+        defaults = {field.name: field.default for field in attrs.fields(type(seam))}  # type: ignore[arg-type]
+        return {name: value for name, value in given.items() if defaults.get(name) != value}
+    return {}
+
+
+def load_object(place: str) -> Any:
+    """The object at `MODULE:NAME`. Raises `InvalidInput` that says which half is wrong."""
+    module_name, colon, name = place.partition(":")
+    if not colon or not module_name or not name:
+        raise InvalidInput(f"{place!r} names nothing: write MODULE:NAME, such as my_tools:search")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:
+        raise InvalidInput(
+            f"the module {module_name!r} does not import: {type(error).__name__}: {error}"
+        ) from error
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise InvalidInput(f"the module {module_name!r} has no {name!r}") from None
+    return found
+
+
+def load_seam(text: str) -> Any:
+    """A seam from what a log says of it. Raises `SeamMissing`."""
+    place, brace, rest = text.partition("{")
+    try:
+        options = msgspec.json.decode(brace + rest) if brace else {}
+        return load_object(place)(**options)
+    except (InvalidInput, TypeError, msgspec.MsgspecError) as error:
+        raise SeamMissing(f"the seam {text!r} cannot be loaded: {error}") from error
+
+
+def seams_of(projector: Projector, counter: TokenCounter) -> Seams:
+    return Seams(seam_of(projector), seam_of(counter))
+
+
+def load_reducer(seams: Seams) -> Reducer:
+    return Reducer(load_seam(seams.projector), load_seam(seams.counter))

@@ -1,0 +1,155 @@
+"""The writer: one lock over step, write, apply and publish. The only way into a session.
+
+*Written* (survives SIGKILL) when `commit` returns; *synced* (survives power loss) when `sync` does.
+The state never moves before its commit is written, and nothing moves after a commit that may be half
+written: the session then says so and has to be opened again.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from effects.logs.port import EventLog, LogError, LogUnusable
+from effects.parts import load_reducer
+from reducers.announce import Work, work
+from reducers.codec import encode_commit
+from reducers.reducer import Reducer
+from reducers.root import step
+from reducers.state import Commit, State, Step
+from reducers.vocabulary.effects import Effect, StopModel, StopTool
+from reducers.vocabulary.errors import Reentered
+from reducers.vocabulary.events import CounterChanged, ProjectorChanged
+from reducers.vocabulary.inputs import Input
+from reducers.vocabulary.text import mend
+
+Publish = Callable[[State, Commit, State], None]
+_encode = msgspec.json.Encoder().encode
+
+
+def wall_clock() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Applied(msgspec.Struct, frozen=True, gc=False):
+    """A step that is written, and the work of its effects, drawn from its own state."""
+
+    step: Step
+    works: tuple[tuple[Effect, Work], ...] = ()
+    notices: tuple[StopModel | StopTool, ...] = ()
+
+
+class Writer:
+    """Holds the state of one session and the log it is the fold of."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        state: State,
+        reducer: Reducer,
+        publish: Publish,
+        clock: Callable[[], int] = wall_clock,
+    ) -> None:
+        self.log = log
+        self.state = state
+        self.reducer = reducer
+        self.lock = threading.RLock()
+        self._publish = publish
+        self._clock = clock
+        self._is_inside = False
+        self._poison = ""
+
+    def commit(self, input: Input, cause: str = "") -> Applied:
+        """Judge an input, write what it came to, apply it, publish it.
+
+        Raises what `step` refuses (nothing happened), `LogError` where it could not be written
+        (nothing happened either), `Reentered` for a callback that runs inside a commit.
+        """
+        with self.lock:
+            if self._is_inside:
+                raise Reentered(
+                    "a callback that runs inside a commit called its own kernel: "
+                    "do that from a tool, a provider or a policy, or after the call"
+                )
+            if self._poison:
+                raise LogUnusable(self._poison)
+            self._is_inside = True
+            try:
+                return self._commit(input, cause)
+            finally:
+                self._is_inside = False
+
+    def _commit(self, input: Input, cause: str) -> Applied:
+        input = mended(input)
+        before = self.state
+        made = step(before, input, self.reducer)
+        if not made.events:
+            return Applied(made)
+        commit = Commit(self._clock(), made.state.position, input, made.events, cause)
+        value, contents = encode_commit(commit)
+        try:
+            self.log.append(value, contents)
+            self._apply(made)
+        except LogError:
+            raise
+        except BaseException as error:
+            self._poison = (
+                f"interrupted between writing and applying position {commit.position} "
+                f"({type(error).__name__}): open the log again"
+            )
+            raise
+        self._publish(before, commit, made.state)
+        return self._draw(made)
+
+    def _apply(self, made: Step) -> None:
+        self.state = made.state
+        if any(isinstance(event, ProjectorChanged | CounterChanged) for event in made.events):
+            self.reducer = load_reducer(made.state.session.seams)
+
+    def _draw(self, made: Step) -> Applied:
+        works = []
+        notices = []
+        for effect in made.effects:
+            if isinstance(effect, StopModel | StopTool):
+                notices.append(effect)
+            else:
+                works.append((effect, work(self.state, effect, self.reducer)))
+        return Applied(made, tuple(works), tuple(notices))
+
+    def sync(self) -> None:
+        """Make everything written durable. A failure ends the writing of this process."""
+        self.log.sync()
+
+    def read(self, ask: Callable[[State, Reducer], Any]) -> Any:
+        """Ask something of one moment's state, by seams that nobody uses meanwhile."""
+        with self.lock:
+            return ask(self.state, self.reducer)
+
+
+def mended(input: Input) -> Input:
+    """The input itself, or one with every string valid text and the repairs counted."""
+    try:
+        _encode(input)
+    except UnicodeEncodeError:
+        count = 0
+
+        def walk(value: Any) -> Any:
+            nonlocal count
+            if isinstance(value, str):
+                text, found = mend(value)
+                count += found
+                return text
+            if isinstance(value, list | tuple):
+                return [walk(one) for one in value]
+            if isinstance(value, dict):
+                return {walk(key): walk(one) for key, one in value.items()}
+            return value
+
+        plain = walk(msgspec.to_builtins(input))
+        if "mended" in input.__struct_fields__:
+            plain["mended"] = plain.get("mended", 0) + count
+        return msgspec.convert(plain, type(input))
+    return input

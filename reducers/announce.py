@@ -1,0 +1,166 @@
+"""Which effects an event announces, which are outstanding, and what the world needs for each."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from reducers.machines import calls as calls_machine
+from reducers.machines import parts
+from reducers.reducer import Reducer
+from reducers.state import State
+from reducers.vocabulary.content import ToolCall
+from reducers.vocabulary.effects import (
+    CallModel,
+    Effect,
+    JudgeCall,
+    ReconcileOutcome,
+    RunTool,
+    StartTimer,
+    StopModel,
+    StopTool,
+)
+from reducers.vocabulary.errors import StaleEffect
+from reducers.vocabulary.events import (
+    Event,
+    ModelRequested,
+    QuestionOpened,
+    RequestAbandoned,
+    TimerStarted,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+)
+from reducers.vocabulary.messages import ModelRequest
+from reducers.vocabulary.models import ModelInfo
+from reducers.vocabulary.policies import PolicyInfo
+from reducers.vocabulary.tools import Capability, ToolSpec
+
+
+def announced(event: Event, position: int) -> tuple[Effect, ...]:
+    """The effects an event of the commit at `position` announces: none or one."""
+    match event:
+        case ModelRequested(effect=n):
+            return (CallModel(f"{position}.{n}"),)
+        case ToolStarted(effect=n, call=call):
+            return (RunTool(f"{position}.{n}", call),)
+        case ToolRequested(effect=int(n), call=call):
+            return (JudgeCall(f"{position}.{n}", call),)
+        case QuestionOpened(effect=int(n), call=call):
+            return (ReconcileOutcome(f"{position}.{n}", call),)
+        case RequestAbandoned(stop=int(n), effect=target):
+            return (StopModel(f"{position}.{n}", target),)
+        case ToolFinished(stop=int(n)):
+            return (StopTool(f"{position}.{n}", event.call),)
+        case TimerStarted(effect=n, after_s=after_s):
+            return (StartTimer(f"{position}.{n}", after_s),)
+        case _:
+            return ()
+
+
+def outstanding(state: State) -> tuple[Effect, ...]:
+    """Announced and not settled: what the shell owes the session, oldest kind first.
+
+    A notice to stop something is never outstanding; it has no answer.
+    """
+    owed: list[Effect] = []
+    if state.requests.in_flight:
+        owed.append(CallModel(state.requests.in_flight))
+    for call in state.calls.batch:
+        if call.status == "judging":
+            owed.append(JudgeCall(call.effect, call.id))
+        elif call.status == "running":
+            owed.append(RunTool(call.effect, call.id))
+    for question in state.questions.open:
+        if question.reconcile:
+            owed.append(ReconcileOutcome(question.reconcile, question.call))
+    owed.extend(StartTimer(effect, after_s) for effect, after_s in state.timers.running)
+    return tuple(owed)
+
+
+# -- work --------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class ModelWork:
+    """Send `request`. `digest` names it; the same state always gives the same one."""
+
+    request: ModelRequest
+    model: ModelInfo
+    digest: str
+
+
+@attrs.frozen
+class ToolWork:
+    """Run `call`. `key` is the same for every start of this call, and for no other call ever."""
+
+    call: ToolCall
+    key: str
+    attempt: int = 1
+
+
+@attrs.frozen
+class JudgeWork:
+    """Judge `call` under `policy`; `question` is the id its question would have."""
+
+    call: ToolCall
+    spec: ToolSpec
+    policy: PolicyInfo
+    question: int
+    capabilities: Sequence[Capability]
+
+
+Work = ModelWork | ToolWork | JudgeWork | float
+
+
+def work(state: State, effect: Effect, reducer: Reducer | None = None) -> Work:
+    """What the world needs to carry out an outstanding effect.
+
+    Render it before the next input: a request is drawn from the state of its own commit, and
+    `StaleEffect` is raised once that is past. For a timer it is the seconds to wait.
+    """
+    if effect not in outstanding(state):
+        raise StaleEffect(f"effect {effect.id} is not outstanding: it was settled or given up")
+    match effect:
+        case CallModel():
+            return _model_work(state, effect, reducer or Reducer())
+        case RunTool() | ReconcileOutcome():
+            return _tool_work(state, effect.call)
+        case JudgeCall():
+            return _judge_work(state, effect)
+        case StartTimer():
+            return effect.after_s
+        case _:
+            raise StaleEffect(f"effect {effect.id} is a notice: there is nothing to render")
+
+
+def _model_work(state: State, effect: CallModel, reducer: Reducer) -> ModelWork:
+    model = parts.model(state.parts)
+    if state.position != state.requests.at or model is None:
+        raise StaleEffect(
+            f"request {effect.id} can only be drawn at position {state.requests.at}, not at "
+            f"{state.position}: await its answer or abandon it"
+        )
+    draw = reducer.draw(state)
+    if draw.digest != state.requests.digest:
+        raise StaleEffect(f"request {effect.id} does not draw to the digest its event gives")
+    return ModelWork(draw.request, model, draw.digest)
+
+
+def _tool_work(state: State, name: str) -> ToolWork:
+    call = calls_machine.find(state.calls, name)
+    assert call is not None, "an outstanding run has its call"
+    key = f"{state.session.log}:{call.key}"
+    return ToolWork(ToolCall(call.id, call.tool, call.args), key, call.attempt)
+
+
+def _judge_work(state: State, effect: JudgeCall) -> JudgeWork:
+    known = [call for call in state.calls.batch if call.spec is not None and call.status != "done"]
+    call = next(one for one in known if one.id == effect.call)
+    assert call.spec is not None
+    return JudgeWork(
+        ToolCall(call.id, call.tool, call.args),
+        call.spec,
+        parts.policy(state.parts),
+        state.questions.next_id + known.index(call),
+        call.spec.capabilities,
+    )

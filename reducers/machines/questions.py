@@ -1,0 +1,114 @@
+"""Questions: one open decision with one id, of kind permission or outcome.
+
+I-QUESTION-1  Ids of all kinds come from one counter and never repeat.
+I-QUESTION-2  A question is answered once; how stays known.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+from rpds import HashTrieMap
+
+from reducers.vocabulary.events import (
+    PermissionDecided,
+    PermissionRequested,
+    QuestionAnswered,
+    QuestionLeft,
+    QuestionOpened,
+)
+from reducers.vocabulary.persistent import TextMap
+from reducers.vocabulary.tools import Capability
+
+Kind = Literal["permission", "outcome"]
+
+
+class Question(Struct, frozen=True, gc=False, omit_defaults=True):
+    id: int
+    kind: Kind
+    call: str
+    capabilities: tuple[Capability, ...] = ()
+    args: str = ""
+    """Digest of the arguments that were asked about."""
+    reconcile: str = ""
+    """Effect that may still answer it without a person."""
+
+
+class Questions(Struct, frozen=True, gc=False, omit_defaults=True):
+    next_id: int = 1
+    open: tuple[Question, ...] = ()
+    answered: "TextMap[str]" = HashTrieMap()
+    """How each closed question was resolved, by the text of its id."""
+
+
+def _asked(questions: Questions, question: Question) -> Questions:
+    return replace(
+        questions,
+        next_id=max(questions.next_id, question.id + 1),
+        open=(*questions.open, question),
+    )
+
+
+def _closed(questions: Questions, id: int, how: str) -> Questions:
+    return replace(
+        questions,
+        next_id=max(questions.next_id, id + 1),
+        open=tuple(one for one in questions.open if one.id != id),
+        answered=questions.answered.insert(str(id), how),
+    )
+
+
+def permission_requested(questions: Questions, event: PermissionRequested, here: int) -> Questions:
+    asked = Question(event.id, "permission", event.call, event.capabilities, event.args)
+    return _asked(questions, asked)
+
+
+def permission_decided(questions: Questions, event: PermissionDecided, here: int) -> Questions:
+    if event.source == "cancellation":
+        how = "cancelled"
+    else:
+        how = "granted" if event.grant == "allow" else "denied"
+    return _closed(questions, event.id, how)
+
+
+def opened(questions: Questions, event: QuestionOpened, here: int) -> Questions:
+    effect = "" if event.effect is None else f"{here}.{event.effect}"
+    return _asked(questions, Question(event.id, event.kind, event.call, reconcile=effect))
+
+
+def answered(questions: Questions, event: QuestionAnswered, here: int) -> Questions:
+    return _closed(questions, event.id, event.how)
+
+
+def left(questions: Questions, event: QuestionLeft, here: int) -> Questions:
+    return replace(
+        questions,
+        open=tuple(
+            replace(one, reconcile="") if one.id == event.id else one for one in questions.open
+        ),
+    )
+
+
+EVOLVE: dict[type, Callable[[Questions, Any, int], Questions]] = {
+    PermissionRequested: permission_requested,
+    PermissionDecided: permission_decided,
+    QuestionOpened: opened,
+    QuestionAnswered: answered,
+    QuestionLeft: left,
+}
+
+
+# -- queries -----------------------------------------------------------------------------------
+
+
+def find(questions: Questions, id: int) -> Question | None:
+    return next((one for one in questions.open if one.id == id), None)
+
+
+def about(questions: Questions, call: str) -> Question | None:
+    return next((one for one in questions.open if one.call == call), None)
+
+
+def how_answered(questions: Questions, id: int) -> str | None:
+    return questions.answered.get(str(id))

@@ -1,0 +1,102 @@
+"""The request to the model: the one in flight, and the lists the next one is written against.
+
+I-REQUEST-1  At most one request is in flight.
+I-REQUEST-2  A claim that has not become a request or a failure yet is due; a state lasts no longer
+             than its commit with a request due.
+I-REQUEST-3  The lists are those of the last `model.requested`, whatever became of it.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reducers.vocabulary.events import (
+    ModelFailed,
+    ModelFinished,
+    ModelRequested,
+    RequestAbandoned,
+    Skipped,
+    Splice,
+    StateChanged,
+    StepFailed,
+)
+from reducers.vocabulary.models import Usage
+from reducers.vocabulary.persistent import Vector
+from reducers.vocabulary.phases import Requesting
+
+T = TypeVar("T")
+
+NO_IDS: Vector[int] = Vector()
+NO_SKIPS: Vector[Skipped] = Vector()
+NO_REPAIRS: Vector[str] = Vector()
+
+
+class Requests(Struct, frozen=True, gc=False, omit_defaults=True):
+    is_due: bool = False
+    in_flight: str = ""
+    """Effect id of the request that is out, or empty."""
+    at: int = 0
+    """Position of the last `model.requested`."""
+    model: str = ""
+    """The model asked last, as `provider/model`."""
+    model_at: int = 0
+    estimated: int = 0
+    uncounted: int = 0
+    digest: str = ""
+    usage: Usage | None = None
+    """As the provider of the last answer reported it."""
+    included: Vector[int] = NO_IDS
+    skipped: Vector[Skipped] = NO_SKIPS
+    repairs: Vector[str] = NO_REPAIRS
+
+
+def spliced(old: Vector[T], splice: Splice[T]) -> Vector[T]:
+    kept = old.take(splice.keep)
+    rest = old.slice(splice.keep + splice.cut)
+    return kept.extend(splice.put).extend(rest)
+
+
+def state_changed(requests: Requests, event: StateChanged, here: int) -> Requests:
+    is_due = isinstance(event.to, Requesting)
+    return requests if is_due == requests.is_due else replace(requests, is_due=is_due)
+
+
+def requested(requests: Requests, event: ModelRequested, here: int, model: str) -> Requests:
+    return Requests(
+        is_due=False,
+        in_flight=f"{here}.{event.effect}",
+        at=here,
+        model=model,
+        model_at=event.model,
+        estimated=event.tokens,
+        uncounted=event.uncounted,
+        digest=event.digest,
+        usage=requests.usage,
+        included=spliced(requests.included, event.items),
+        skipped=spliced(requests.skipped, event.skipped),
+        repairs=spliced(requests.repairs, event.repairs),
+    )
+
+
+def finished(requests: Requests, event: ModelFinished, here: int) -> Requests:
+    return replace(requests, in_flight="", usage=event.usage)
+
+
+def failed(requests: Requests, event: ModelFailed | RequestAbandoned, here: int) -> Requests:
+    return replace(requests, in_flight="")
+
+
+def step_failed(requests: Requests, event: StepFailed, here: int) -> Requests:
+    return replace(requests, is_due=False)
+
+
+EVOLVE: dict[type, Callable[[Requests, Any, int], Requests]] = {
+    StateChanged: state_changed,
+    ModelFinished: finished,
+    ModelFailed: failed,
+    RequestAbandoned: failed,
+    StepFailed: step_failed,
+}
+"""`ModelRequested` needs the model's name too; `reducers.state` gives it."""

@@ -1,0 +1,185 @@
+"""The reducer: the pure seams that judge, and what they make of a state.
+
+The seams are frozen. What is kept between calls (the last projection) saves work and never shows:
+every answer is a function of the state alone.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from reducers.linear import LinearProjector, Projection, pairing_problem
+from reducers.machines import parts
+from reducers.machines.calibration import Calibration, of_model
+from reducers.machines.context import present
+from reducers.projection import Chained, Projected, project
+from reducers.state import State
+from reducers.tokens import (
+    Calibrating,
+    TokenCounter,
+    tool_tokens,
+    uncounted_item,
+    uncounted_message,
+)
+from reducers.vocabulary.digests import digest_of, raw_digest
+from reducers.vocabulary.errors import SeamFailed
+from reducers.vocabulary.events import UNCHANGED, Splice
+from reducers.vocabulary.items import ContextItem
+from reducers.vocabulary.messages import Message, ModelRequest
+from reducers.vocabulary.persistent import Vector
+
+_encode = msgspec.json.Encoder().encode
+
+
+@runtime_checkable
+class Projector(Protocol):
+    """The seam: all items in insertion order, any state, to what is sent."""
+
+    def project(self, items: Iterable[ContextItem]) -> Projection: ...
+
+
+class Draw:
+    """A request as drawn from a state: the lists, the figures and the digest it would have."""
+
+    __slots__ = ("digest", "projection", "request", "tokens", "tool_tokens", "uncounted")
+
+    def __init__(
+        self,
+        projection: Projection,
+        request: ModelRequest,
+        tokens: int,
+        tool_tokens: int,
+        uncounted: int,
+        digest: str,
+    ) -> None:
+        self.projection = projection
+        self.request = request
+        self.tokens = tokens
+        """Of the messages alone."""
+        self.tool_tokens = tool_tokens
+        self.uncounted = uncounted
+        self.digest = digest
+
+
+class Reducer:
+    """`step` under these seams (see `reducers.step` for the default ones)."""
+
+    def __init__(
+        self, projector: Projector | None = None, counter: TokenCounter | None = None
+    ) -> None:
+        self.projector: Projector = LinearProjector() if projector is None else projector
+        self.counter: TokenCounter = Calibrating() if counter is None else counter
+        self._last: Projected | None = None
+        self._lists: tuple[Vector[Any], Vector[Any], Vector[Any], Projected] | None = None
+
+    # -- figures -----------------------------------------------------------------------------
+
+    def calibration(self, state: State) -> Calibration:
+        model = parts.model(state.parts)
+        return of_model(state.calibrations, "" if model is None else str(model))
+
+    def figures(self, state: State, item: ContextItem) -> tuple[int, int]:
+        """Tokens of an item, and its pieces that have no price."""
+        raw = self.counter.count_item(item)
+        return self.counter.price(raw, self.calibration(state)), uncounted_item(self.counter, item)
+
+    # -- requests ----------------------------------------------------------------------------
+
+    def projected(self, state: State) -> Projected | None:
+        """The segmented projection, where the projector is one that can be cut."""
+        projector = self.projector
+        if type(projector) is not LinearProjector or not projector.repair_orphans:
+            return None
+        self._last = project(state.context, projector, self.counter, self._last)
+        return self._last
+
+    def projection(self, state: State) -> Projection:
+        projected = self.projected(state)
+        if projected is not None:
+            return projected.projection()
+        return self.projector.project(present(state.context))
+
+    def draw(self, state: State) -> Draw:
+        """The request the next step would send. Raises `SeamFailed` for one that must not go."""
+        tools = parts.tools(state.parts)
+        params = state.parts.params
+        calibration = self.calibration(state)
+        rest = (_encode(tools), params.encode())
+        projected = self.projected(state)
+        if projected is not None:
+            projection = projected.projection()
+            tokens = projected.tokens(self.counter, calibration)
+            uncounted = projected.uncounted
+            digest = projected.digest(*rest)
+        else:
+            projection = self.projector.project(present(state.context))
+            messages = projection.messages
+            problem = pairing_problem(messages)
+            if problem is not None:
+                raise SeamFailed(f"the projector made a request no provider accepts: {problem}")
+            tokens = sum(
+                self.counter.price(self.counter.count_message(one), calibration) for one in messages
+            )
+            uncounted = sum(uncounted_message(self.counter, one) for one in messages)
+            digest = _whole_digest(messages, rest)
+        return Draw(
+            projection,
+            ModelRequest(projection.messages, tools, params),
+            tokens,
+            tool_tokens(self.counter, tools, calibration),
+            uncounted,
+            digest,
+        )
+
+    def splices(
+        self, state: State, projection: Projection
+    ) -> tuple[Splice[int], Splice[Any], Splice[str]]:
+        """The request's lists as changes of those of the request before."""
+        old = state.requests
+        known = None
+        if self._lists is not None and self._lists[0] is old.included:
+            known = self._lists[3]
+        included, skipped, repairs = (
+            _splice(before, now, known, field)
+            for before, now, field in (
+                (old.included, projection.included, "included"),
+                (old.skipped, projection.skipped, "skipped"),
+                (old.repairs, projection.repairs, "repairs"),
+            )
+        )
+        return included, skipped, repairs
+
+    def remember(self, state: State) -> None:
+        """After a `model.requested`: which projection the lists of the state came from."""
+        old = state.requests
+        if self._last is not None:
+            self._lists = (old.included, old.skipped, old.repairs, self._last)
+
+
+def _whole_digest(messages: Iterable[Message], rest: tuple[bytes, ...]) -> str:
+    parts_of = [raw_digest(_encode(message)) for message in messages]
+    return digest_of(b"".join([*parts_of, *(raw_digest(part) for part in rest)]))
+
+
+def _splice(
+    old: Vector[Any], new: Sequence[Any], known: Projected | None, field: str
+) -> Splice[Any]:
+    """Longest common prefix first, then longest common suffix: a function of the two lists.
+
+    Leading segments that both lists share by identity are equal and need no look.
+    """
+    keep = 0
+    if known is not None and isinstance(new, Chained):
+        keep = min(new.shared(known.values(field)), len(old), len(new))
+    before = old.slice(keep)
+    now = tuple(new.slice(keep, len(new)) if isinstance(new, Chained) else new[keep:])
+    short = min(len(before), len(now))
+    same = 0
+    while same < short and before[same] == now[same]:
+        same += 1
+    end = 0
+    while end < short - same and before[len(before) - 1 - end] == now[len(now) - 1 - end]:
+        end += 1
+    found = Splice(keep + same, len(before) - same - end, now[same : len(now) - end])
+    return UNCHANGED if found == UNCHANGED else found

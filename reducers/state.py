@@ -1,0 +1,180 @@
+"""The state of a session, and how each event changes it.
+
+A machine takes from an event what concerns it; one event may concern several, and a few need a word
+of a neighbour (`JOINT`). Adding an event is one line in the table of a machine; a test holds the
+keys of `TABLE` against the union `Event`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reducers.machines import (
+    calibration,
+    calls,
+    context,
+    loop,
+    parts,
+    questions,
+    requests,
+    session,
+    timers,
+)
+from reducers.machines.calibration import Calibrations
+from reducers.machines.calls import Calls
+from reducers.machines.context import Context
+from reducers.machines.loop import Loop
+from reducers.machines.parts import Parts
+from reducers.machines.questions import Questions
+from reducers.machines.requests import Requests
+from reducers.machines.session import Session
+from reducers.machines.timers import Timers
+from reducers.vocabulary.content import Held
+from reducers.vocabulary.effects import Effect
+from reducers.vocabulary.events import (
+    BookkeepingEvent,
+    ContextAdded,
+    CounterObserved,
+    Event,
+    ModelRequested,
+    ToolRequested,
+)
+from reducers.vocabulary.inputs import Input
+from reducers.vocabulary.json import EMPTY_OBJECT
+
+
+class State(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a fold of the log amounts to. Exists only at commit borders."""
+
+    position: int = 0
+    """Of the last commit."""
+    last_seq: int = 0
+    """Of the last recorded event."""
+    session: Session = Session()
+    parts: Parts = Parts()
+    context: Context = Context()
+    loop: Loop = Loop()
+    requests: Requests = Requests()
+    calls: Calls = Calls()
+    questions: Questions = Questions()
+    calibrations: Calibrations = Calibrations()
+    timers: Timers = Timers()
+
+
+class Commit(Struct, frozen=True, gc=False):
+    """One input and the events it caused. `at` is milliseconds since the epoch, stamped by the
+    shell; no rule reads it. `cause` says what brought the input about, where that is known."""
+
+    at: int
+    position: int
+    input: Input
+    events: tuple[Event, ...]
+    cause: str = ""
+
+
+class Step(Struct, frozen=True, gc=False):
+    """What one input came to. Without events nothing happened and nothing is written."""
+
+    state: State
+    events: tuple[Event, ...]
+    effects: tuple[Effect, ...]
+    raised: BaseException | None = None
+    """What the face raises after the commit. Never encoded."""
+
+
+def initial(log: str, session_name: str) -> State:
+    """The state before the first commit of a log."""
+    return State(session=Session(name=session_name, log=log))
+
+
+# -- evolve ------------------------------------------------------------------------------------
+
+Evolve = Callable[[State, Any, int], dict[str, Any]]
+"""From the state, an event and the position it happens at, to the fields that change."""
+
+MACHINES: tuple[tuple[str, dict[type, Callable[[Any, Any, int], Any]]], ...] = (
+    ("session", session.EVOLVE),
+    ("parts", parts.EVOLVE),
+    ("context", context.EVOLVE),
+    ("loop", loop.EVOLVE),
+    ("requests", requests.EVOLVE),
+    ("calls", calls.EVOLVE),
+    ("questions", questions.EVOLVE),
+    ("timers", timers.EVOLVE),
+)
+
+
+def _add_item(state: State, event: ContextAdded, here: int) -> dict[str, Any]:
+    item = event.item
+    if isinstance(item.content, Held):
+        event = replace(event, item=replace(item, content=answer_held(state, event)))
+    return {"context": context.added(state.context, event, here)}
+
+
+def answer_held(state: State, event: ContextAdded) -> Any:
+    """The content an earlier `call.answered` of this batch holds for the item."""
+    call = calls.find(state.calls, getattr(event.item.kind, "call", ""))
+    if call is None or call.output is None:
+        raise ValueError(f"item {event.item.id} holds an answer that its batch does not have")
+    return call.output.content
+
+
+def _request_tool(state: State, event: ToolRequested, here: int) -> dict[str, Any]:
+    turn = context.item(state.context, state.calls.item)
+    asked = () if turn is None else turn.calls()
+    args = next((call.args for call in asked if call.id == event.call), EMPTY_OBJECT)
+    spec = parts.tool(state.parts, event.tool)
+    return {"calls": calls.requested(state.calls, event, here, args, spec)}
+
+
+def _request_model(state: State, event: ModelRequested, here: int) -> dict[str, Any]:
+    model = str(state.parts.model)
+    return {"requests": requests.requested(state.requests, event, here, model)}
+
+
+def _observe(state: State, event: CounterObserved, here: int) -> dict[str, Any]:
+    known = calibration.observed(state.calibrations, event, state.requests.model)
+    return {"calibrations": known}
+
+
+JOINT: dict[type, Evolve] = {
+    ContextAdded: _add_item,
+    ToolRequested: _request_tool,
+    ModelRequested: _request_model,
+    CounterObserved: _observe,
+}
+
+
+def _table() -> dict[type, tuple[tuple[str, Callable[[Any, Any, int], Any]], ...]]:
+    found: dict[type, list[tuple[str, Callable[[Any, Any, int], Any]]]] = {}
+    for field, evolves in MACHINES:
+        for event, change in evolves.items():
+            found.setdefault(event, []).append((field, change))
+    return {event: tuple(changes) for event, changes in found.items()}
+
+
+TABLE = _table()
+UNNUMBERED: tuple[type, ...] = BookkeepingEvent.__args__
+
+
+def evolve(state: State, event: Event) -> State:
+    """Apply one event. Total over every tag ever written; judges nothing."""
+    here = state.position + 1
+    kind = type(event)
+    joint = JOINT.get(kind)
+    fields = {} if joint is None else joint(state, event, here)
+    for field, change in TABLE.get(kind, ()):
+        fields[field] = change(getattr(state, field), event, here)
+    seq = getattr(event, "seq", 0)
+    if seq:
+        fields["last_seq"] = seq
+    return replace(state, **fields)
+
+
+def fold(state: State, events: Iterable[Event]) -> State:
+    """Apply the events of exactly one commit, and count it."""
+    for event in events:
+        state = evolve(state, event)
+    return replace(state, position=state.position + 1)

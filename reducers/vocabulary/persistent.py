@@ -1,0 +1,214 @@
+"""Collections whose old versions stay cheap: a vector, and one map and one set keyed by text.
+
+The vector is a radix tree of tuples, 32 wide, with its last leaf apart. Appending copies that
+leaf, changing a place copies one path, taking a shorter version copies nothing but a leaf. Maps and
+sets are only ever looked up or iterated through `sorted`: their own order differs from run to run.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from rpds import HashTrieMap, HashTrieSet
+
+T = TypeVar("T")
+
+# Quoted: the compiled classes cannot be subscripted when the program runs.
+TextMap: TypeAlias = "HashTrieMap[str, T]"
+TextSet: TypeAlias = "HashTrieSet[str]"
+NO_TEXTS: TextSet = HashTrieSet()
+
+BITS = 5
+WIDTH = 1 << BITS
+MASK = WIDTH - 1
+
+_Node: TypeAlias = tuple[Any, ...]
+
+
+class Vector(Generic[T]):
+    """An immutable sequence. `a.extends(b)` is a hint by identity and may miss; never a fact."""
+
+    __slots__ = ("_count", "_depth", "_root", "_tail")
+
+    def __init__(self, values: Iterable[T] = ()) -> None:
+        self._count, self._depth = 0, 0
+        self._root: _Node = ()
+        self._tail: tuple[T, ...] = ()
+        chunk: list[T] = []
+        for value in values:
+            chunk.append(value)
+            if len(chunk) == WIDTH:
+                self._tail, self._count = tuple(chunk), self._count + WIDTH
+                self._depth, self._root = _grown(self)
+                self._tail = ()
+                chunk = []
+        self._tail, self._count = tuple(chunk), self._count + len(chunk)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> T:
+        if index < 0:
+            index += self._count
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        border = self._count - len(self._tail)
+        if index >= border:
+            return self._tail[index - border]
+        node = self._root
+        for level in range(self._depth, 0, -1):
+            node = node[(index >> (BITS * level)) & MASK]
+        return node[index & MASK]  # type: ignore[no-any-return]
+
+    def append(self, value: T) -> "Vector[T]":
+        if len(self._tail) < WIDTH:
+            return _vector(self._count + 1, self._depth, self._root, (*self._tail, value))
+        depth, root = _grown(self)
+        return _vector(self._count + 1, depth, root, (value,))
+
+    def extend(self, values: Iterable[T]) -> "Vector[T]":
+        grown = self
+        for value in values:
+            grown = grown.append(value)
+        return grown
+
+    def set(self, index: int, value: T) -> "Vector[T]":
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        border = self._count - len(self._tail)
+        if index >= border:
+            place = index - border
+            tail = (*self._tail[:place], value, *self._tail[place + 1 :])
+            return _vector(self._count, self._depth, self._root, tail)
+        root = _set(self._root, self._depth, index, value)
+        return _vector(self._count, self._depth, root, self._tail)
+
+    def take(self, count: int) -> "Vector[T]":
+        """The first `count` values. Later leaves stay reachable until something is appended."""
+        if count >= self._count:
+            return self
+        border = self._count - len(self._tail)
+        if count > border:
+            return _vector(count, self._depth, self._root, self._tail[: count - border])
+        if count <= 0:
+            return Vector()
+        start = (count - 1) & ~MASK
+        leaf = self._leaf(start)
+        return _vector(count, self._depth, self._root, leaf[: count - start])
+
+    def slice(self, start: int, stop: int | None = None) -> tuple[T, ...]:
+        """Values from `start` up to `stop`, leaf by leaf."""
+        stop = self._count if stop is None else min(stop, self._count)
+        found: list[T] = []
+        place = start
+        while place < stop:
+            base = place & ~MASK
+            leaf = self._leaf(base)
+            found.extend(leaf[place - base : stop - base])
+            place = base + WIDTH
+        return tuple(found)
+
+    def leaves(self) -> Iterator[tuple[T, ...]]:
+        for base in range(0, self._count, WIDTH):
+            yield self._leaf(base)
+
+    def _leaf(self, base: int) -> tuple[T, ...]:
+        border = self._count - len(self._tail)
+        if base >= border:
+            return self._tail
+        node = self._root
+        for level in range(self._depth, 0, -1):
+            node = node[(base >> (BITS * level)) & MASK]
+        return node
+
+    def __iter__(self) -> Iterator[T]:
+        for leaf in self.leaves():
+            yield from leaf
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vector):
+            return NotImplemented
+        if self is other:
+            return True
+        return self._count == other._count and all(
+            mine is theirs or mine == theirs
+            for mine, theirs in zip(self.leaves(), other.leaves(), strict=True)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._count, self._tail))
+
+    def __repr__(self) -> str:
+        return f"Vector({self._count} values)"
+
+    def extends(self, old: "Vector[T]") -> bool:
+        """Whether this is `old` with values appended, as far as shared nodes can tell."""
+        border = old._count - len(old._tail)
+        if old._count > self._count:
+            return False
+        if self._root is not old._root and border:
+            if not _same_edge(self._root, self._depth, old._root, old._depth, border - 1):
+                return False
+        if not old._tail:
+            return True
+        if border >= self._count - len(self._tail):
+            mine: tuple[T, ...] = self._tail
+        else:
+            mine = self._leaf(border)
+        return mine is old._tail or all(a is b for a, b in zip(mine, old._tail, strict=False))
+
+
+def _vector(count: int, depth: int, root: _Node, tail: tuple[Any, ...]) -> Vector[Any]:
+    made: Vector[Any] = Vector.__new__(Vector)
+    made._count, made._depth, made._root, made._tail = count, depth, root, tail
+    return made
+
+
+def _grown(vector: Vector[Any]) -> tuple[int, _Node]:
+    """Depth and root with the full tail moved into the tree."""
+    base = vector._count - WIDTH
+    if base == 0:
+        return 0, vector._tail
+    depth, root = vector._depth, vector._root
+    if base == 1 << (BITS * (depth + 1)):
+        return depth + 1, (root, _path(depth, vector._tail))
+    return depth, _put(root, depth, base, vector._tail)
+
+
+def _path(depth: int, leaf: _Node) -> _Node:
+    for _ in range(depth):
+        leaf = (leaf,)
+    return leaf
+
+
+def _put(node: _Node, depth: int, base: int, leaf: _Node) -> _Node:
+    """Place a leaf at `base`; whatever stood at or after it (an abandoned end) is dropped."""
+    if depth == 0:
+        return leaf
+    place = (base >> (BITS * depth)) & MASK
+    rest = base & ((1 << (BITS * depth)) - 1)
+    child = _put(node[place], depth - 1, base, leaf) if rest else _path(depth - 1, leaf)
+    return (*node[:place], child)
+
+
+def _set(node: _Node, depth: int, index: int, value: Any) -> _Node:
+    place = (index >> (BITS * depth)) & MASK
+    child = _set(node[place], depth - 1, index, value) if depth else value
+    return (*node[:place], child, *node[place + 1 :])
+
+
+def _same_edge(mine: _Node, my_depth: int, old: _Node, old_depth: int, last: int) -> bool:
+    """Whether the old tree, whose last leaf holds `last`, is a part of the new one."""
+    while my_depth > old_depth:
+        mine, my_depth = mine[0], my_depth - 1
+    if my_depth < old_depth:
+        return False
+    while mine is not old:
+        if not my_depth:
+            return False
+        place = (last >> (BITS * my_depth)) & MASK
+        if any(a is not b for a, b in zip(mine[:place], old[:place], strict=False)):
+            return False
+        if place >= len(mine):
+            return False
+        mine, old, my_depth = mine[place], old[place], my_depth - 1
+    return True

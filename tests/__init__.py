@@ -1,0 +1,1 @@
+"""The tests mirror the three packages; `contracts` holds what no single module owns."""

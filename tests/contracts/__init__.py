@@ -1,0 +1,1 @@
+"""Promises of the whole project: purity of the core, content of the wheel."""
