@@ -1,7 +1,7 @@
 """What the parts say of themselves, and where the pure seams are found."""
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -22,7 +22,7 @@ class SeamMissing(InvalidInput):
     """A pure seam that a log names cannot be loaded here; without it nothing can be judged."""
 
 
-@attrs.frozen
+@attrs.frozen(init=False)
 class Rules:
     """A policy that is data: the core judges by it, and the log holds it.
 
@@ -46,7 +46,7 @@ class Rules:
             ("deny", deny),
         ]
         rules = tuple(parse_rule(verdict, text) for verdict, texts in given for text in texts)
-        self.__attrs_init__(rules, name)  # type: ignore[attr-defined]
+        self.__attrs_init__(rules, name)
 
     def info(self) -> PolicyInfo:
         return PolicyInfo(self.name, self.rules)
@@ -144,5 +144,11 @@ def seams_of(projector: Projector, counter: TokenCounter) -> Seams:
     return Seams(seam_of(projector), seam_of(counter))
 
 
-def load_reducer(seams: Seams) -> Reducer:
-    return Reducer(load_seam(seams.projector), load_seam(seams.counter))
+def load_reducer(seams: Seams, known: Mapping[str, Any] | None = None) -> Reducer:
+    """A reducer under these seams; `known` objects stand for the words that name them."""
+
+    def seam(text: str) -> Any:
+        found = None if known is None else known.get(text)
+        return load_seam(text) if found is None else found
+
+    return Reducer(seam(seams.projector), seam(seams.counter))

@@ -57,6 +57,9 @@ class Writer:
         self.state = state
         self.reducer = reducer
         self.lock = threading.RLock()
+        self.seams: dict[str, Any] = {}
+        """Seams of this process by the words that name them in the log: they need not be importable
+        for as long as it lives."""
         self._publish = publish
         self._clock = clock
         self._is_inside = False
@@ -107,7 +110,7 @@ class Writer:
     def _apply(self, made: Step) -> None:
         self.state = made.state
         if any(isinstance(event, ProjectorChanged | CounterChanged) for event in made.events):
-            self.reducer = load_reducer(made.state.session.seams)
+            self.reducer = load_reducer(made.state.session.seams, self.seams)
 
     def _draw(self, made: Step) -> Applied:
         works = []

@@ -19,6 +19,7 @@ from effects.logs.memory import MemoryLog
 from effects.logs.port import EventLog
 from effects.parts import (
     AnyPolicy,
+    SeamMissing,
     describe_model,
     describe_policy,
     describe_tool,
@@ -49,6 +50,7 @@ from reducers.reducer import Projector, Reducer
 from reducers.state import Commit, State, initial
 from reducers.statecodec import FINGERPRINT, encode_state
 from reducers.tokens import TokenCounter
+from reducers.views import Record, records
 from reducers.vocabulary.config import Config
 from reducers.vocabulary.content import content_of
 from reducers.vocabulary.effects import ReconcileOutcome
@@ -82,13 +84,12 @@ from reducers.vocabulary.inputs import (
     Undo,
 )
 from reducers.vocabulary.items import STATES, ContextItem, ContextState
-from reducers.vocabulary.json import Json, compact, object_problem
+from reducers.vocabulary.json import NULL, Json, compact, object_problem
 from reducers.vocabulary.messages import ModelRequest
 from reducers.vocabulary.models import Delta, ModelInfo
 from reducers.vocabulary.phases import Phase, name_of
 from reducers.vocabulary.policies import Grant
 from reducers.vocabulary.tools import ToolOutput, ToolSpec
-from reducers.views import Record, records
 
 MADE_BY = "nachalnik 0.1.0"
 CACHE_EVERY = 256
@@ -180,6 +181,8 @@ class Kernel:
             self._publish,
             clock,
         )
+        seams = self._writer.reducer
+        self._writer.seams = {seam_of(seam): seam for seam in (seams.projector, seams.counter)}
         self._interpreter = Interpreter(self._writer, self._ports)
         self._subscriptions: list[Subscription] = []
         self._records: list[Record] = []
@@ -220,14 +223,15 @@ class Kernel:
             self._begin(config or Config())
             self._install(provider, tools, policy)
             return
-        reducer = load_reducer(state.session.seams)
-        reducer = Reducer(projector or reducer.projector, counter or reducer.counter)
+        known = {seam_of(seam): seam for seam in (projector, counter) if seam is not None}
+        reducer = _reducer_of(state, known, projector, counter)
         self._start(log, None, None, clock, state, reducer)
+        self._writer.seams.update(known)
         given = list(tools)
         self._ports.provider = provider
         self._ports.tools = {describe_tool(tool).id: tool for tool in given}
         self._ports.policy = policy
-        opened: dict[str, Any] = {"seams": seams_of(reducer.projector, reducer.counter)}
+        opened: dict[str, Any] = {}
         if config is not None:
             opened["config"] = config
         if provider is not None:
@@ -237,6 +241,10 @@ class Kernel:
         if policy is not None:
             opened["policy"] = describe_policy(policy)
         self._apply(SessionOpened(**opened))
+        if projector is not None and seam_of(projector) != state.session.seams.projector:
+            self.set_projector(projector)
+        if counter is not None and seam_of(counter) != state.session.seams.counter:
+            self.set_counter(counter)
 
     def close(self) -> None:
         """Sync, leave a state cache where it pays, and let the log go. A second call does nothing."""
@@ -431,6 +439,7 @@ class Kernel:
         """The class must be importable by name, for the log to be judged again elsewhere."""
         with self._writer.lock:
             previous = self._writer.reducer.projector
+            self._writer.seams[seam_of(projector)] = projector
             self._apply(PartsDescribed(projector=seam_of(projector), announce=True))
         return previous
 
@@ -441,6 +450,7 @@ class Kernel:
         """As `set_projector`; every item is measured anew."""
         with self._writer.lock:
             previous = self._writer.reducer.counter
+            self._writer.seams[seam_of(counter)] = counter
             self._apply(PartsDescribed(counter=seam_of(counter), announce=True))
             self._apply(RecountItems())
         return previous
@@ -535,7 +545,7 @@ class Kernel:
 
     def annotate(self, id: int, meta: object) -> None:
         """Replace an item's metadata, any JSON value. Raises `UnknownItem`."""
-        self._apply(AnnotateItem(id, compact(meta)))
+        self._apply(AnnotateItem(id, NULL if meta is None else compact(meta)))
 
     def undo(self) -> bool:
         """Take back the last operation; False where there is none. `Busy` unless it rests."""
@@ -759,6 +769,21 @@ class Kernel:
     def _emit(self, event: Live) -> None:
         for subscription in self._subscriptions:
             subscription.put(event)
+
+
+def _reducer_of(
+    state: State,
+    known: dict[str, Any],
+    projector: Projector | None,
+    counter: TokenCounter | None,
+) -> Reducer:
+    """The seams the log names; where one cannot be loaded, what this process gives in its place."""
+    try:
+        return load_reducer(state.session.seams, known)
+    except SeamMissing:
+        if projector is None and counter is None:
+            raise
+        return Reducer(projector, counter)
 
 
 def _is_blank(path: str | os.PathLike[str]) -> bool:

@@ -72,7 +72,7 @@ def outstanding(state: State) -> tuple[Effect, ...]:
             owed.append(RunTool(call.effect, call.id))
     for question in state.questions.open:
         if question.reconcile:
-            owed.append(ReconcileOutcome(question.reconcile, question.call))
+            owed.append(ReconcileOutcome(question.reconcile, question.call))  # noqa: PERF401
     owed.extend(StartTimer(effect, after_s) for effect, after_s in state.timers.running)
     return tuple(owed)
 

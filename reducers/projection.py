@@ -27,6 +27,7 @@ from reducers.vocabulary.persistent import Vector
 __all__ = ["SEGMENT_MIN", "Chained", "LinearProjector", "Projected", "Projection", "project"]
 
 SEGMENT_MIN = 32
+FIELDS = ("messages", "included", "skipped", "repairs", "reordered")
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
@@ -53,6 +54,7 @@ class Segment:
 
     __slots__ = (
         "digest",
+        "digests",
         "ids",
         "items",
         "priced",
@@ -62,34 +64,69 @@ class Segment:
         "uncounted",
     )
 
-    def __init__(
-        self,
+    items: tuple[ContextItem, ...]
+    priced: tuple[Priced, ...]
+    projection: Projection
+    ids: frozenset[str]
+    """Of every call and result in it."""
+    surplus: frozenset[str]
+    """Of those that found no partner here."""
+    raws: dict[int, int]
+    """How many of its messages have which raw figure."""
+    uncounted: int
+    digests: bytes
+    """Those of its messages, in wire order."""
+    digest: bytes
+
+    @classmethod
+    def of(
+        cls,
         items: tuple[ContextItem, ...],
         projector: LinearProjector,
         counter: TokenCounter,
         known: dict[int, Priced],
-    ) -> None:
-        self.items = items
-        self.priced: list[Priced] = []
+    ) -> "Segment":
+        made = cls()
+        made.items = items
+        by_id: dict[int, Priced] = {}
         for item, verdict in zip(items, projector.verdicts(items), strict=True):
             priced = known.get(item.id)
             if priced is None or priced.piece.item is not item or priced.piece.verdict != verdict:
                 priced = Priced(projector.piece(item, verdict), counter)
-            self.priced.append(priced)
-        pieces = [priced.piece for priced in self.priced]
-        self.projection = projector.join(pieces)
-        self.ids = frozenset(_ids(items))
-        self.surplus = frozenset(_surplus(pieces))
-        self.raws: dict[int, int] = {}
-        self.uncounted = 0
-        digests = []
-        by_id = {priced.piece.item.id: priced for priced in self.priced}
-        for id in self.projection.included:
-            priced = by_id[id]
-            digests.append(priced.digest)
-            self.raws[priced.raw] = self.raws.get(priced.raw, 0) + 1
-            self.uncounted += priced.uncounted
-        self.digest = raw_digest(b"".join(digests))
+            by_id[item.id] = priced
+        made.priced = tuple(by_id.values())
+        pieces = [priced.piece for priced in made.priced]
+        made.projection = projector.join(pieces)
+        made.ids = frozenset(_ids(items))
+        made.surplus = frozenset(_surplus(pieces))
+        made.raws = {}
+        sent = [by_id[id] for id in made.projection.included]
+        for priced in sent:
+            made.raws[priced.raw] = made.raws.get(priced.raw, 0) + 1
+        made.uncounted = sum([priced.uncounted for priced in sent])
+        made.digests = b"".join([priced.digest for priced in sent])
+        made.digest = raw_digest(made.digests)
+        return made
+
+    def followed(self, by: "Segment") -> "Segment":
+        """The segment of both stretches, where they share no id: verdicts and order then are what
+        they are in each alone."""
+        made = Segment()
+        made.items = self.items + by.items
+        made.priced = self.priced + by.priced
+        mine, theirs = self.projection, by.projection
+        made.projection = Projection(
+            *(tuple(getattr(mine, name)) + tuple(getattr(theirs, name)) for name in FIELDS)
+        )
+        made.ids = self.ids | by.ids
+        made.surplus = self.surplus | by.surplus
+        made.raws = dict(self.raws)
+        for raw, count in by.raws.items():
+            made.raws[raw] = made.raws.get(raw, 0) + count
+        made.uncounted = self.uncounted + by.uncounted
+        made.digests = self.digests + by.digests
+        made.digest = raw_digest(made.digests)
+        return made
 
 
 def _ids(items: Sequence[ContextItem]) -> Iterator[str]:
@@ -182,9 +219,6 @@ class Chained(Sequence[T], Generic[T]):
         return repr(list(self))
 
 
-FIELDS = ("messages", "included", "skipped", "repairs", "reordered")
-
-
 class Projected:
     """A projection with its parts. The closed segments carry running sums and a running digest."""
 
@@ -195,10 +229,12 @@ class Projected:
         "_priced",
         "_raws",
         "_surplus",
+        "is_whole",
         "items",
         "segments",
         "start",
         "tail",
+        "unanswered",
         "uncounted",
     )
 
@@ -207,6 +243,10 @@ class Projected:
         self.segments: tuple[Segment, ...] = ()
         self.start = 0
         """Index in `items` at which the tail begins."""
+        self.unanswered: dict[str, int] = {}
+        """How often each call stands in the tail that has no result there yet."""
+        self.is_whole = False
+        """A pair would have been split, so the whole context is the tail, however long."""
         self._lengths = dict.fromkeys(FIELDS, 0)
         self._hasher = hashlib.blake2b(digest_size=DIGEST_BYTES)
         self._raws: dict[int, int] = {}
@@ -219,10 +259,16 @@ class Projected:
     def grown(self, items: Vector[ContextItem | None]) -> "Projected":
         """The same closed part, over items that extend these."""
         after = Projected.__new__(Projected)
-        for name in ("segments", "start", "_lengths", "_hasher", "_raws", "_surplus", "_closed"):
-            setattr(after, name, getattr(self, name))
-        after.uncounted = self.uncounted - self.tail.uncounted
         after.items = items
+        after.segments = self.segments
+        after.start = self.start
+        after.is_whole = False
+        after._lengths = self._lengths
+        after._hasher = self._hasher
+        after._raws = self._raws
+        after._surplus = self._surplus
+        after._closed = self._closed
+        after.uncounted = self.uncounted - self.tail.uncounted
         return after
 
     def close(self, segments: Sequence[Segment], start: int) -> None:
@@ -245,8 +291,9 @@ class Projected:
         self._surplus |= segment.surplus
         self.uncounted += segment.uncounted
 
-    def end(self, tail: Segment) -> None:
+    def end(self, tail: Segment, unanswered: dict[str, int]) -> None:
         self.tail = tail
+        self.unanswered = unanswered
         self.uncounted += tail.uncounted
 
     def splits_a_pair(self) -> bool:
@@ -254,7 +301,7 @@ class Projected:
         surplus = self._surplus | self.tail.surplus
         if not surplus or not self.segments:
             return False
-        for id in surplus:
+        for id in sorted(surplus):
             holders = sum(id in segment.ids for segment in self.segments) + (id in self.tail.ids)
             if holders > 1:
                 return True
@@ -273,11 +320,11 @@ class Projected:
         return self.values("messages")
 
     def digest(self, *rest: bytes) -> str:
-        """Over the closed segments' digests, the tail's, and whatever else is sent."""
+        """Over the closed segments' digests, the tail's, and those of whatever else is sent."""
         hasher = self._hasher.copy()
         hasher.update(self.tail.digest)
         for part in rest:
-            hasher.update(raw_digest(part))
+            hasher.update(part)
         return hasher.hexdigest()
 
     def tokens(self, counter: TokenCounter, calibration: Calibration) -> int:
@@ -302,18 +349,44 @@ def project(
     items = context.items
     if earlier is not None and earlier.items is items:
         return earlier
-    after, known = _kept(items, projector, counter, earlier)
-
-    def make(stretch: tuple[ContextItem, ...]) -> Segment:
-        return Segment(stretch, projector, counter, known)
-
-    stretches, rest, start = _cut(items, after.start)
-    after.close([make(stretch) for stretch in stretches], start)
-    after.end(make(rest))
+    if earlier is not None and not earlier.is_whole and items.extends(earlier.items):
+        after = earlier.grown(items)
+        stretches, start, unanswered = _cut(
+            items,
+            len(earlier.items),
+            earlier.start,
+            len(earlier.tail.items),
+            dict(earlier.unanswered),
+        )
+        first = _continued(earlier.tail, tuple(stretches[0]), projector, counter)
+        known: dict[int, Priced] = {}
+    else:
+        after, known = _kept(items, projector, counter, earlier)
+        stretches, start, unanswered = _cut(items, after.start, after.start, 0, {})
+        first = Segment.of(tuple(stretches[0]), projector, counter, known)
+    rest = [Segment.of(tuple(one), projector, counter, known) for one in stretches[1:]]
+    *closed, tail = [first, *rest]
+    after.close(closed, start)
+    after.end(tail, unanswered)
     if after.splits_a_pair():
         after = Projected(items)
-        after.end(make(context_items(items)))
+        after.is_whole = True
+        after.end(Segment.of(context_items(items), projector, counter, known), {})
     return after
+
+
+def _continued(
+    tail: Segment, new: tuple[ContextItem, ...], projector: LinearProjector, counter: TokenCounter
+) -> Segment:
+    if not new:
+        return tail
+    if tail.ids.isdisjoint(_ids(new)):
+        return tail.followed(Segment.of(new, projector, counter, {}))
+    return Segment.of(tail.items + new, projector, counter, _by_id(tail))
+
+
+def _by_id(segment: Segment) -> dict[int, Priced]:
+    return {priced.piece.item.id: priced for priced in segment.priced}
 
 
 def context_items(items: Vector[ContextItem | None]) -> tuple[ContextItem, ...]:
@@ -329,9 +402,7 @@ def _kept(
     """The closed part that is still right, and the pieces that may be."""
     if earlier is None:
         return Projected(items), {}
-    known = {priced.piece.item.id: priced for priced in earlier.tail.priced}
-    if items.extends(earlier.items):
-        return earlier.grown(items), known
+    known = _by_id(earlier.tail)
     after = Projected(items)
     kept: list[Segment] = []
     start = 0
@@ -342,14 +413,13 @@ def _kept(
         if mine == segment.items:
             kept.append(segment)
         elif _shape(mine) == _shape(segment.items):
-            kept.append(_again(segment, mine, projector, counter))
+            kept.append(Segment.of(mine, projector, counter, _by_id(segment)))
         else:
             break
         start = stop
         starts.append(start)
     if kept:  # its end was judged by what came after
-        known.update({priced.piece.item.id: priced for priced in kept[-1].priced})
-        kept.pop()
+        known.update(_by_id(kept.pop()))
         starts.pop()
     after.close(kept, starts[-1])
     return after, known
@@ -360,35 +430,30 @@ def _shape(items: Sequence[ContextItem]) -> list[tuple[int, tuple[str, ...]]]:
     return [(item.id, tuple(_ids((item,)))) for item in items]
 
 
-def _again(
-    segment: Segment,
-    items: tuple[ContextItem, ...],
-    projector: LinearProjector,
-    counter: TokenCounter,
-) -> Segment:
-    known = {priced.piece.item.id: priced for priced in segment.priced}
-    return Segment(items, projector, counter, known)
-
-
 def _cut(
-    items: Vector[ContextItem | None], start: int
-) -> tuple[list[tuple[ContextItem, ...]], tuple[ContextItem, ...], int]:
-    """Stretches from `start` on, the rest that is still open, and where that rest begins."""
-    stretches: list[tuple[ContextItem, ...]] = []
-    current: list[ContextItem] = []
-    unanswered: dict[str, int] = {}
-    for index, item in enumerate(items.slice(start), start=start):
+    items: Vector[ContextItem | None],
+    begin: int,
+    start: int,
+    held: int,
+    unanswered: dict[str, int],
+) -> tuple[list[list[ContextItem]], int, dict[str, int]]:
+    """Stretches of the items from `begin` on. The first goes on with one that began at `start` and
+    holds so many items and unanswered calls; the last is open. Also where that one begins, and its
+    unanswered calls."""
+    stretches: list[list[ContextItem]] = [[]]
+    for index, item in enumerate(items.slice(begin), start=begin):
         if item is None:
             continue
         calls = item.calls()
-        if len(current) >= SEGMENT_MIN and (calls or not unanswered):
-            stretches.append(tuple(current))
-            current, unanswered, start = [], {}, index
+        if held >= SEGMENT_MIN and (calls or not unanswered):
+            stretches.append([])
+            held, unanswered, start = 0, {}, index
         for call in calls:
             unanswered[call.id] = unanswered.get(call.id, 0) + 1
         if isinstance(item.kind, ToolResult) and item.kind.call in unanswered:
             left = unanswered.pop(item.kind.call) - 1
             if left:
                 unanswered[item.kind.call] = left
-        current.append(item)
-    return stretches, tuple(current), start
+        stretches[-1].append(item)
+        held += 1
+    return stretches, start, unanswered

@@ -21,7 +21,15 @@ from reducers.vocabulary.events import (
 )
 from reducers.vocabulary.items import ContextItem, ToolResult
 from reducers.vocabulary.models import Overrun
-from reducers.vocabulary.phases import Deciding, Executing, Idle, Ready, Requesting, is_busy
+from reducers.vocabulary.phases import (
+    Deciding,
+    Executing,
+    Finished,
+    Idle,
+    Ready,
+    Requesting,
+    is_busy,
+)
 from reducers.vocabulary.policies import Grant, GrantSource
 from reducers.vocabulary.tools import ToolOutput
 
@@ -89,12 +97,18 @@ def record_result(
 
     `is_held`: the content stands in the batch already, under this call.
     """
-    mode: UndoMode = undo or ("join" if draft.state.calls.has_results else "open")
+    mode = undo or _mode(draft.state)
     if crashed:
         draft.say(ToolPanicked(call=call.id, tool=call.tool))
     label = _label(call)
     kind = ToolResult(call.id, call.tool, output.is_error)
-    item = ContextItem(kind=kind, source="tool_result", label=label, content=output.content)
+    item = ContextItem(
+        kind=kind,
+        source="tool_result",
+        label=label,
+        content=output.content,
+        state="active",
+    )
     because = wording.mended(mended) if mended else None
     limit = _limit(draft.state, call) if has_limit else None
     cut = None if limit is None else truncate(output.content, limit)
@@ -127,6 +141,13 @@ def record_result(
             stop=stop,
         )
     )
+
+
+def _mode(state: State) -> UndoMode:
+    """Results of a batch share its point. One that comes when the loop has moved on stands alone:
+    that point may have been undone meanwhile."""
+    moved_on = isinstance(state.loop.phase, Idle | Finished)
+    return "join" if state.calls.has_results and not moved_on else "open"
 
 
 def _cut_reason(dropped: int, whole: int | None, because: str | None) -> str:
@@ -195,6 +216,7 @@ def fail_step(draft: Draft, error: BaseException, overrun: Overrun | None = None
     draft.say(StepFailed(error=str(error) or type(error).__name__, overrun=overrun))
     if is_busy(draft.state.loop.phase):
         record_held(draft)
+        take_proposed(draft)
         draft.enter(Idle(), "none")
 
 

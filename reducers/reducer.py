@@ -18,7 +18,7 @@ from reducers.state import State
 from reducers.tokens import (
     Calibrating,
     TokenCounter,
-    tool_tokens,
+    tool_figures,
     uncounted_item,
     uncounted_message,
 )
@@ -71,6 +71,8 @@ class Reducer:
         self.projector: Projector = LinearProjector() if projector is None else projector
         self.counter: TokenCounter = Calibrating() if counter is None else counter
         self._last: Projected | None = None
+        self._drawn: tuple[Any, Any, Any, Draw] | None = None
+        self._rest: tuple[Any, tuple[bytes, ...], tuple[int, ...]] | None = None
         self._lists: tuple[Vector[Any], Vector[Any], Vector[Any], Projected] | None = None
 
     # -- figures -----------------------------------------------------------------------------
@@ -102,10 +104,17 @@ class Reducer:
 
     def draw(self, state: State) -> Draw:
         """The request the next step would send. Raises `SeamFailed` for one that must not go."""
-        tools = parts.tools(state.parts)
-        params = state.parts.params
+        items, parts_of, known = state.context.items, state.parts, state.calibrations
+        last = self._drawn
+        if last and last[0] is items and last[1] is parts_of and last[2] is known:
+            return last[3]
+        drawn = self._draw(state)
+        self._drawn = items, parts_of, known, drawn
+        return drawn
+
+    def _draw(self, state: State) -> Draw:
         calibration = self.calibration(state)
-        rest = (_encode(tools), params.encode())
+        rest, tool_figures = self._beside(state)
         projected = self.projected(state)
         if projected is not None:
             projection = projected.projection()
@@ -125,12 +134,21 @@ class Reducer:
             digest = _whole_digest(messages, rest)
         return Draw(
             projection,
-            ModelRequest(projection.messages, tools, params),
+            ModelRequest(projection.messages, parts.tools(state.parts), state.parts.params),
             tokens,
-            tool_tokens(self.counter, tools, calibration),
+            sum([self.counter.price(raw, calibration) for raw in tool_figures]),
             uncounted,
             digest,
         )
+
+    def _beside(self, state: State) -> tuple[tuple[bytes, ...], tuple[int, ...]]:
+        """Of what is sent beside the messages: the digests, and the raw figures of the tools."""
+        last = self._rest
+        if last is None or last[0] is not state.parts:
+            tools = parts.tools(state.parts)
+            digests = raw_digest(_encode(tools)), raw_digest(state.parts.params.encode())
+            last = self._rest = state.parts, digests, tool_figures(self.counter, tools)
+        return last[1], last[2]
 
     def splices(
         self, state: State, projection: Projection
@@ -159,7 +177,7 @@ class Reducer:
 
 def _whole_digest(messages: Iterable[Message], rest: tuple[bytes, ...]) -> str:
     parts_of = [raw_digest(_encode(message)) for message in messages]
-    return digest_of(b"".join([*parts_of, *(raw_digest(part) for part in rest)]))
+    return digest_of(b"".join([*parts_of, *rest]))
 
 
 def _splice(
@@ -169,15 +187,18 @@ def _splice(
 
     Leading segments that both lists share by identity are equal and need no look.
     """
+    if not len(old) and not len(new):
+        return UNCHANGED
     keep = 0
     if known is not None and isinstance(new, Chained):
         keep = min(new.shared(known.values(field)), len(old), len(new))
     before = old.slice(keep)
     now = tuple(new.slice(keep, len(new)) if isinstance(new, Chained) else new[keep:])
     short = min(len(before), len(now))
-    same = 0
-    while same < short and before[same] == now[same]:
-        same += 1
+    if before[:short] == now[:short]:
+        same = short
+    else:
+        same = next(place for place in range(short) if before[place] != now[place])
     end = 0
     while end < short - same and before[len(before) - 1 - end] == now[len(now) - 1 - end]:
         end += 1

@@ -20,7 +20,6 @@ from reducers.recipes import (
     record_refusal,
     record_text,
     rest_after_batch,
-    take_proposed,
 )
 from reducers.reducer import Draw
 from reducers.vocabulary.content import ToolCall
@@ -45,10 +44,8 @@ from reducers.vocabulary.policies import judge
 
 def answer_left_calls(draft: Draft) -> None:
     """Before a request is built, every call that nobody works on any more gets a result."""
-    calls = draft.state.calls
-    if not draft.state.requests.is_due or not (calls.proposed or unfinished(calls)):
+    if not draft.state.requests.is_due:
         return
-    take_proposed(draft)
     mode: UndoMode = "open"
     for call in unfinished(draft.state.calls):
         started = call.status == "running"

@@ -48,6 +48,8 @@ def _tag(value: Struct) -> dict[str, Any]:
 
 
 def _json(text: str) -> Any:
+    if not text:
+        return None
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):

@@ -4,7 +4,7 @@ reports taught is a calibration, kept in the state and applied as the last step.
 
 from typing import Protocol
 
-from reducers.machines.calibration import UNTAUGHT, Calibration
+from reducers.machines.calibration import Calibration
 from reducers.vocabulary.content import Content, Text, ToolCall, blobs_of, content_len
 from reducers.vocabulary.items import AssistantMessage, ContextItem
 from reducers.vocabulary.json import NULL, Json
@@ -119,12 +119,13 @@ def uncounted_message(counter: TokenCounter, message: Message) -> int:
     return pieces if message.reasoning is None else pieces + counter.uncounted(message.reasoning)
 
 
-def tool_tokens(
-    counter: TokenCounter, tools: tuple[ToolSpec, ...], calibration: Calibration = UNTAUGHT
-) -> int:
-    """What the definitions of the tools cost: schema, name and description."""
-    return sum(
-        counter.price(counter.count_schema(tool.schema), calibration)
-        + counter.price(counter.count(Text(f"{tool.id} {tool.description}")), calibration)
+def tool_figures(counter: TokenCounter, tools: tuple[ToolSpec, ...]) -> tuple[int, ...]:
+    """Raw figures of what defines the tools: of each the schema, then name and description."""
+    return tuple(
+        figure
         for tool in tools
+        for figure in (
+            counter.count_schema(tool.schema),
+            counter.count(Text(f"{tool.id} {tool.description}")),
+        )
     )

@@ -33,6 +33,7 @@ from reducers.vocabulary.events import (
     ToolRequested,
 )
 from reducers.vocabulary.items import kind_name
+from reducers.vocabulary.json import value_of
 from reducers.vocabulary.messages import ModelRequest
 
 
@@ -210,7 +211,7 @@ def _added_payload(event: ContextAdded, extra: dict[str, Any]) -> dict[str, Any]
         "label": item.label,
         "tokens": item.tokens,
         "because": item.included_because,
-        "meta": msgspec.json.decode(item.meta),
+        "meta": value_of(item.meta),
         "content": shape(content),
     }
 
@@ -227,7 +228,7 @@ def _replaced_payload(event: ContextReplaced, extra: dict[str, Any]) -> dict[str
 
 
 def _annotated_payload(event: ContextAnnotated, extra: dict[str, Any]) -> dict[str, Any]:
-    meta, was = msgspec.json.decode(event.meta), msgspec.json.decode(extra["was"])
+    meta, was = value_of(event.meta), value_of(extra["was"])
     return {**_common(event), "id": event.id, "meta": meta, "was": was}
 
 

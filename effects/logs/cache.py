@@ -124,8 +124,6 @@ def _compare(calls: Syscalls, head: CacheHead, log_fd: int, log_size: int) -> No
     """Refuse a cache that does not stand behind a line of this very log."""
     if head.size > log_size:
         raise CacheRefused(f"it is newer than the log, which ends before position {head.position}")
-    if not 0 < head.offset < head.size:
-        raise CacheRefused("its place cannot be in a log")
     line = read_range(calls, log_fd, head.offset, head.size)
     if not chains.is_line_of(line, head.place.chain, head.position):
         raise CacheRefused(f"the log holds something else at position {head.position}")

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from types import TracebackType
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from effects.logs.cache import Cache, write_cache
 from effects.logs.contents import ContentFolder
@@ -33,6 +33,13 @@ StrPath = str | os.PathLike[str]
 
 _BETWEEN: Final = "an append was interrupted, or another one is under way in this process"
 _position = attrgetter("position")
+
+
+def _waits_for_disk(durability: Durability) -> bool:
+    """Whether creating and mending wait for the disk. An unknown word is a ValueError."""
+    if durability not in get_args(Durability):
+        raise ValueError(f"durability is one of fsync, os, memory; not {durability!r}")
+    return durability != "memory"
 
 
 class FileLog:
@@ -57,7 +64,7 @@ class FileLog:
         calls: Syscalls = SYSCALLS,
     ) -> "FileLog":
         """Make a log that holds `header` and no commit. See `create_log` for what it raises."""
-        is_synced = durability != "memory"
+        is_synced = _waits_for_disk(durability)
         made = create_log(calls, os.path.realpath(path), header, is_synced=is_synced)
         return cls(made, durability, calls)
 
@@ -74,7 +81,7 @@ class FileLog:
         With a fingerprint, a state cache that bears it is used: what lies before its commit is
         not read. Without one, everything is verified.
         """
-        is_synced = durability != "memory"
+        is_synced = _waits_for_disk(durability)
         opened = open_log(calls, os.path.realpath(path), fingerprint, is_synced=is_synced)
         return cls(opened, durability, calls)
 
@@ -108,7 +115,7 @@ class FileLog:
 
     def append(self, value: bytes, contents: Sequence[tuple[str, bytes]] = ()) -> None:
         if self._refusal is not None or self._is_writing or os.getpid() != self._pid:
-            raise LogUnusable(self._why_unusable())
+            raise LogUnusable(self._why_unusable(), self.path)
         position = self.position + 1
         if not has_position(value, position):
             raise ValueError(f"not the commit of position {position}: {value[:60]!r}")
@@ -135,7 +142,7 @@ class FileLog:
 
     def sync(self) -> None:
         if self._refusal is not None:
-            raise LogUnusable(self._refusal)
+            raise LogUnusable(self._refusal, self.path)
         size = self._size
         if size == self._synced_size:
             return
@@ -173,7 +180,7 @@ class FileLog:
                 if self._durability == "os":
                     sync_fd(self._calls, self._fd)
         except OSError as error:
-            raise LogUnusable(f"what it wrote last may be lost: {reason_of(error)}") from error
+            raise self._poison(f"what it wrote last may be lost: {reason_of(error)}") from error
         finally:
             self._refusal = "it is closed"
             self._release()
@@ -200,7 +207,7 @@ class FileLog:
 
     def _read(self, since: int, end: int, last: int) -> Iterator[bytes]:
         if not self._release.alive:
-            raise LogUnusable("it is closed")
+            raise LogUnusable("it is closed", self.path)
         before = bisect_right(self._marks, since, key=_position)
         start = self._marks[max(before - 1, 0)]
         try:  # a file of its own: the log may be closed while somebody still reads
@@ -238,7 +245,7 @@ class FileLog:
 
     def _poison(self, reason: str) -> LogUnusable:
         self._refusal = reason
-        return LogUnusable(reason)
+        return LogUnusable(reason, self.path)
 
     def _why_unusable(self) -> str:
         if self._refusal is not None:

@@ -54,7 +54,7 @@ class Window(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer; it has no type
+    def readinto(self, buffer: Any) -> int:
         data = self._calls.pread(self._fd, min(len(buffer), self._end - self._at), self._at)
         buffer[: len(data)] = data
         self._at += len(data)
@@ -91,8 +91,9 @@ def read_head(calls: Syscalls, path: str, fd: int, size: int) -> Head | None:
     is_ours = chains.is_ours(head)
     if len(head) == chains.HEAD_BYTES and not is_ours:
         raise NotALog(path, "it does not begin as a log does")
-    with Window(calls, fd, 0, size, owns_fd=False) as window:
-        line = io.BufferedReader(window, HEAD_BLOCK_BYTES).readline()
+    window = Window(calls, fd, 0, size, owns_fd=False)
+    with io.BufferedReader(window, HEAD_BLOCK_BYTES) as lines:
+        line = lines.readline()
     try:
         return _head_of(line)
     except NewerFormat as newer:
@@ -105,7 +106,6 @@ def read_head(calls: Syscalls, path: str, fd: int, size: int) -> Head | None:
 
 def _head_of(line: bytes) -> Head | None:
     if not line.endswith(b"\n"):
-        chains.refuse_newer(line)
         if chains.is_torn_header(line):
             return None
         if begun := chains.begin_header(line):
@@ -166,11 +166,12 @@ class Scan:
         verify = self._verifier.open
         line = b""
         try:
-            for line in io.BufferedReader(self._window, BLOCK_BYTES):
-                value = verify(line)
-                self.last_offset = self.offset
-                self.offset += len(line)
-                yield value
+            with io.BufferedReader(self._window, BLOCK_BYTES) as lines:
+                for line in lines:
+                    value = verify(line)
+                    self.last_offset = self.offset
+                    self.offset += len(line)
+                    yield value
         except Damage as damage:
             if line.endswith(b"\n"):
                 raise LogDamaged(self._path, self.position + 2, damage.reason) from None

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from effects.logs.port import Owner, SessionOwned
-from effects.logs.syscalls import Syscalls, let_go, read_file, replace_file
+from effects.logs.syscalls import OWN_FILE, Syscalls, let_go, read_file, replace_file
 
 
 class Lock:
@@ -25,7 +25,7 @@ class Lock:
         self._path = path
         self._is_named = False
         self._fds: list[int] = []
-        self.add(calls.open(f"{path}.lock", os.O_RDWR | os.O_CREAT))
+        self.add(calls.open(f"{path}.lock", OWN_FILE))
 
     def add(self, fd: int) -> None:
         """Lock one more open file, to be closed with the others; `release` when that fails.

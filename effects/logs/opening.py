@@ -145,7 +145,7 @@ def _read(
     if head is None:
         raise LogMissing(path, "a crash cut its creation short, so it holds nothing yet")
     opened = Opened(path, fd, lock, head.header, head.place, 0, [head.place], [])
-    if fingerprint is not None and head.is_ended:
+    if fingerprint is not None:
         _use_cache(calls, opened, size, fingerprint)
     start = opened.place
     scan = Scan(calls, path, fd, start, size, is_ended=head.is_ended)

@@ -127,9 +127,10 @@ class LogWriteFailed(LogError):
 class LogUnusable(LogError):
     """This process may write no more to the log: what the file holds is not known for certain."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, path: str = "the log") -> None:
+        self.path = path
         self.reason = reason
-        super().__init__(f"the log takes no more commits: {reason}. Close it and open it again")
+        super().__init__(f"{path}: takes no more commits: {reason}. Close it and open it again")
 
 
 class Owner(Struct, frozen=True, gc=False):

@@ -11,6 +11,8 @@ from typing import Final
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
+OWN_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+"""How a file beside a log is opened: a link left in its place leads nowhere."""
 COPY_BYTES: Final = 1 << 20
 """Bytes moved by one read: enough that the calls do not count, little enough for any machine."""
 
@@ -129,7 +131,7 @@ def replace_file(calls: Syscalls, path: str, data: bytes, *, is_synced: bool) ->
     """
     temporary = f"{path}.new"
     try:
-        fd = calls.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        fd = calls.open(temporary, OWN_FILE | os.O_TRUNC)
         try:
             write_whole(calls.write, fd, data)
             if is_synced:

@@ -2,7 +2,7 @@
 
 import os
 
-from effects.logs.syscalls import COPY_BYTES, Syscalls, sync_fd, sync_folder, write_whole
+from effects.logs.syscalls import COPY_BYTES, OWN_FILE, Syscalls, sync_fd, sync_folder, write_whole
 
 
 def torn_file(path: str) -> str:
@@ -16,7 +16,7 @@ def set_aside(
 
     In this order a crash between the two leaves them twice, never lost. Raises OSError.
     """
-    torn = calls.open(torn_file(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    torn = calls.open(torn_file(path), OWN_FILE | os.O_APPEND)
     try:
         offset = start
         while block := calls.pread(fd, min(COPY_BYTES, end - offset), offset):

@@ -101,6 +101,7 @@ def _record_turn(draft: Draft, effect: str, response: ModelResponse, mended: int
         source="model",
         label="assistant",
         content=EMPTY if response.content is None else response.content,
+        state="active",
         included_because=wording.mended(mended) if mended else None,
     )
     id = draft.add(turn, "open")

@@ -136,6 +136,7 @@ def driver_left(draft: Draft, input: DriverLeft) -> None:
     phase = draft.state.loop.phase
     if isinstance(phase, Requesting):
         _give_up_request(draft, "its driver left")
+        take_proposed(draft)
         draft.enter(Idle(), "none")
     elif isinstance(phase, Executing):
         record_held(draft)

@@ -75,11 +75,6 @@ def _reopen(draft: Draft, input: SessionOpened) -> None:
     here = tuple(name for name, part in given if part is not None)
     draft.say(SessionWasOpened(here=here, config=config))
     _differences(draft, input)
-    if input.seams is not UNSET:
-        if input.seams.projector != state.session.seams.projector:
-            draft.say(ProjectorChanged(to=input.seams.projector))
-        if input.seams.counter != state.session.seams.counter:
-            draft.say(CounterChanged(to=input.seams.counter))
     _recover(draft)
 
 

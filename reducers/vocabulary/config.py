@@ -2,11 +2,15 @@
 
 from msgspec import Struct
 
+from reducers.vocabulary.canonical import canonical
+
+QUEUE_DEPTH = 1024
+
 
 class Config(Struct, frozen=True, gc=False, omit_defaults=True):
     session_name: str | None = None
     """None: the kernel counts its nameless sessions."""
-    event_queue_depth: int = 1024
+    event_queue_depth: int = QUEUE_DEPTH
     """Events a subscriber may fall behind before it loses the oldest; at least 1."""
     context_undo_depth: int = 16
     """Undo points kept; 0 switches undo and redo off."""
@@ -20,6 +24,9 @@ class Config(Struct, frozen=True, gc=False, omit_defaults=True):
     """Keep the whole of a shortened output as a second item, not projected."""
     parallel_tool_calls: bool = False
     """Run the calls of one reply at once."""
+
+    def __post_init__(self) -> None:
+        canonical(self, event_queue_depth=QUEUE_DEPTH)
 
 
 DEFAULT_CONFIG = Config()

@@ -44,7 +44,7 @@ class ToolCall(Struct, frozen=True, gc=False, omit_defaults=True):
 
     id: str
     tool: str
-    args: Json = Json("{}")
+    args: Json
     extra: Json = NULL
 
     def byte_len(self) -> int:

@@ -244,7 +244,7 @@ class ModelFinished(Recorded, frozen=True, tag="model.finished", kw_only=True):
 class ModelFailed(Recorded, frozen=True, tag="model.failed", kw_only=True):
     effect: str
     error: str
-    code: str = "model.failed"
+    code: str = ""
     overrun: Overrun | None = None
 
 

@@ -37,6 +37,7 @@ class SessionOpened(_Input, frozen=True, tag="session.opened", kw_only=True):
     config: Config | UnsetType = UNSET
     """Unset on a later opening: the configuration stays what it was."""
     seams: Seams | UnsetType = UNSET
+    """Of a new log only: a later opening is judged by those the log names, and switched after."""
     model: ModelInfo | None = None
     tools: tuple[ToolSpec, ...] | None = None
     policy: PolicyInfo | None = None
@@ -48,7 +49,7 @@ class PartsDescribed(_Input, frozen=True, tag="parts.described", kw_only=True):
     With `announce` each given part is announced even if it equals what is known.
     """
 
-    model: ModelInfo | None | UnsetType = UNSET
+    model: ModelInfo | UnsetType | None = UNSET
     tools: tuple[ToolSpec, ...] | UnsetType = UNSET
     policy: PolicyInfo | UnsetType = UNSET
     projector: str | UnsetType = UNSET
@@ -159,7 +160,7 @@ class Failure(Struct, frozen=True, gc=False, omit_defaults=True):
     """The world said no. `code` is dotted and stable; `error` is for people."""
 
     error: str
-    code: str = "model.failed"
+    code: str = ""
     overrun: Overrun | None = None
 
 

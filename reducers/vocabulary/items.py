@@ -6,7 +6,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reducers.vocabulary.content import (
-    EMPTY,
     AnyContent,
     Content,
     ToolCall,
@@ -72,22 +71,23 @@ class Reference(
 Kind = System | UserMessage | AssistantMessage | ToolResult | Reference
 
 
-# Defaults are left out of the record by identity, so no real item may share this object.
-_UNSET_KIND = System()
-
-
-class ContextItem(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One entry of the context. `id` 0 is one that was not added yet; figures are in tokens."""
-
+class _Numbered(Struct, frozen=True, gc=False, omit_defaults=True):
     id: int = 0
-    kind: Kind = _UNSET_KIND
-    source: str = ""
-    label: str = ""
-    content: AnyContent = EMPTY
+    """0 for one that was not added yet."""
+
+
+class ContextItem(_Numbered, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """One entry of the context. Figures are in tokens."""
+
+    kind: Kind
+    source: str
+    """Where it came from; the kernel never looks."""
+    label: str
+    content: AnyContent
+    state: ContextState
     tokens: int = 0
     uncounted: int = 0
     """Pieces (pictures, sounds) the counter would not price."""
-    state: ContextState = "active"
     meta: Json = NULL
     included_because: str | None = None
     """Why it is here at all; survives changes of state."""
@@ -164,7 +164,9 @@ class ContextItem(Struct, frozen=True, gc=False, omit_defaults=True):
 
 def item(kind: Kind, source: str, label: str, content: object) -> ContextItem:
     """An item of any kind, source and label."""
-    return ContextItem(kind=kind, source=source, label=label, content=content_of(content))
+    return ContextItem(
+        kind=kind, source=source, label=label, content=content_of(content), state="active"
+    )
 
 
 def kind_name(kind: Kind) -> str:

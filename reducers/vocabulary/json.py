@@ -13,7 +13,9 @@ import msgspec
 Json = NewType("Json", str)
 """The exact text of one JSON value."""
 
-NULL = Json("null")
+NULL = Json("")
+"""Absent, which reads as null. Empty, so that a default is left out of the record by its value:
+msgspec leaves defaults out by identity, and bytes must not depend on that."""
 EMPTY_OBJECT = Json("{}")
 
 DIGITS_MAX = 4300
@@ -107,6 +109,11 @@ def object_problem(text: str) -> str | None:
     except NotJson as problem:
         return str(problem)
     return None
+
+
+def value_of(text: str) -> Any:
+    """The value of a stored text, None where it is absent."""
+    return parse(text) if text else None
 
 
 def compact(value: Any) -> Json:

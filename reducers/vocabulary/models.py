@@ -4,13 +4,15 @@ from typing import Literal
 
 from msgspec import Struct
 
+from reducers.vocabulary.canonical import canonical
 from reducers.vocabulary.content import EMPTY, Blocks, Content, Text, ToolCall, block_calls
 from reducers.vocabulary.json import NULL, Json
 
 StopReason = str
 """`end_turn`, `tool_use`, `length`, `refusal`, or the provider's own word."""
 
-KNOWN_STOPS = ("end_turn", "tool_use", "length", "refusal")
+END_TURN: StopReason = "end_turn"
+KNOWN_STOPS = (END_TURN, "tool_use", "length", "refusal")
 
 
 class ModelInfo(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -63,10 +65,13 @@ class ModelResponse(Struct, frozen=True, gc=False, omit_defaults=True):
     content: Content | None = None
     reasoning: Content | None = None
     calls: tuple[ToolCall, ...] = ()
-    stop: StopReason = "end_turn"
+    stop: StopReason = END_TURN
     usage: Usage | None = None
     extra: Json = NULL
     """Opaque provider state of the whole turn, to be sent back with it."""
+
+    def __post_init__(self) -> None:
+        canonical(self, stop=END_TURN)
 
     def all_calls(self) -> tuple[ToolCall, ...]:
         return block_calls(self.content) or self.calls
@@ -81,7 +86,7 @@ class ModelResponse(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @staticmethod
     def of_blocks(blocks: Blocks) -> "ModelResponse":
-        stop = "tool_use" if block_calls(blocks) else "end_turn"
+        stop = "tool_use" if block_calls(blocks) else END_TURN
         return ModelResponse(content=blocks, stop=stop)
 
 

@@ -145,9 +145,12 @@ class Vector(Generic[T]):
         border = old._count - len(old._tail)
         if old._count > self._count:
             return False
-        if self._root is not old._root and border:
-            if not _same_edge(self._root, self._depth, old._root, old._depth, border - 1):
-                return False
+        if (
+            border
+            and self._root is not old._root
+            and not _same_edge(self._root, self._depth, old._root, old._depth, border - 1)
+        ):
+            return False
         if not old._tail:
             return True
         if border >= self._count - len(self._tail):

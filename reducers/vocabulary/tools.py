@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from reducers.vocabulary.canonical import canonical
 from reducers.vocabulary.content import Content, content_of
 from reducers.vocabulary.errors import InvalidInput
 from reducers.vocabulary.json import Json
@@ -38,6 +39,9 @@ class ToolSpec(Struct, frozen=True, gc=False, omit_defaults=True):
     """It can say by key whether an earlier run took effect."""
     judged: bool = False
     """Its needs, limit or label depend on the call: they are asked of its code each time."""
+
+    def __post_init__(self) -> None:
+        canonical(self, schema=NO_PARAMETERS)
 
 
 class ToolOutput(Struct, frozen=True, gc=False, omit_defaults=True):

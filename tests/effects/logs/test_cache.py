@@ -141,10 +141,14 @@ def test_opening_with_a_cache_reads_the_cache_the_header_and_the_tail(path):
     with FileLog.open(path, "memory", "v1", calls) as log:
         values = list(log.values(log.read_cache().position))
         assert values == [commit(position, "x" * 1000) for position in range(2001, 2021)]
+        calls.bytes_read, read = 0, calls.bytes_read
+        log.append(commit(2021))
+        assert list(log.values(2010))[-1] == commit(2021)
+        assert calls.bytes_read <= tail * 1.1
     cache = state_file(path).stat().st_size
     line = tail // 20
     header = 2 * 4096 + 2 * 64  # its block, looked at before and after the lock was taken
-    assert calls.bytes_read <= cache + tail + line + header
+    assert read <= cache + tail + line + header
 
 
 # -- ignored ---------------------------------------------------------------------------

@@ -216,6 +216,17 @@ def test_writes_may_be_short(tmp_path):
     assert sum(name == "write" for name, *_ in life.calls.trace) > 500
 
 
+def test_a_system_that_takes_no_bytes_is_an_error_not_a_wait(path):
+    calls = Faults()
+    with FileLog.create(path, HEADER, calls=calls) as log:
+        calls.arm(1, lambda *_: 0, ALWAYS, only="write")
+        with pytest.raises(LogWriteFailed, match="takes no more bytes"):
+            log.append(commit(1))
+        calls.arm(0, None)
+        log.append(commit(1))
+    assert stored(path) == [commit(1)]
+
+
 # -- one append ------------------------------------------------------------------------
 
 

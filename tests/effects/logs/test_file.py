@@ -3,6 +3,7 @@
 import gc
 import os
 import stat
+import threading
 
 import pytest
 
@@ -13,12 +14,15 @@ from effects.logs.port import (
     LogError,
     LogExists,
     LogMissing,
+    LogUnreadable,
     LogUnusable,
     NewerLog,
     NotALog,
 )
 from effects.logs.scan import read_log
+from effects.logs.syscalls import Syscalls
 from reducers import chain as chains
+from tests.effects.logs.faults import Faults
 from tests.effects.logs.samples import (
     HEADER,
     commit,
@@ -65,6 +69,25 @@ def test_files_are_for_their_owner_alone_from_the_first_moment(tmp_path):
     )
 
 
+@pytest.mark.parametrize("end", [".lock", ".torn", ".owner.new", ".state.new"])
+def test_a_link_in_the_place_of_a_side_file_is_not_followed(tmp_path, path, end):
+    write_log(path, 1)
+    with path.open("ab") as file:
+        file.write(b"torn")
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"somebody else's")
+    path.with_name(f"demo.log{end}").unlink(missing_ok=True)
+    path.with_name(f"demo.log{end}").symlink_to(precious)
+    try:
+        with FileLog.open(path) as log:
+            log.write_cache(b"state", "v1")
+            assert end in (".owner.new", ".state.new")
+    except LogUnreadable:
+        assert end in (".lock", ".torn")
+    assert precious.read_bytes() == b"somebody else's"
+    assert stored(path) == [commit(1)]
+
+
 def test_a_new_file_holds_its_header_and_nothing_else(path):
     FileLog.create(path, HEADER).close()
     assert path.read_bytes() == HEADER_LINE
@@ -76,6 +99,15 @@ def test_a_log_is_not_created_over_another(path):
         FileLog.create(path, b'{"session":"other"}')
     assert path.read_bytes() == before
     assert FileLog.open(path).position == 2
+
+
+@pytest.mark.parametrize(
+    "door", [FileLog.open, lambda path, word: FileLog.create(path, HEADER, word)]
+)
+def test_an_unknown_durability_is_a_fault_and_touches_nothing(tmp_path, path, door):
+    with pytest.raises(ValueError, match="one of fsync, os, memory; not 'disk'"):
+        door(path, "disk")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_header_that_cannot_be_a_line_touches_nothing(tmp_path):
@@ -108,6 +140,7 @@ def test_a_whole_header_without_newline_is_kept(path, behind):
     with FileLog.open(path) as log:
         assert (log.header, log.position, log.torn) == (HEADER, 0, len(behind))
         log.append(commit(1))
+        assert list(log.values()) == [commit(1)]
     assert stored(path) == [commit(1)]
 
 
@@ -338,6 +371,29 @@ def test_a_torn_line_in_the_middle_is_damage_not_a_tail(path):
     assert not path.with_name("demo.log.torn").exists()
 
 
+def test_a_log_that_another_made_meanwhile_is_not_overwritten(tmp_path, path):
+    """Between the look at the file and the lock on it."""
+    whole = write_log(tmp_path / "other.log", 2)
+
+    def made_meanwhile(name, call, arguments):
+        path.write_bytes(whole)
+        return call(Syscalls(), *arguments)
+
+    with pytest.raises(LogExists):
+        FileLog.create(path, HEADER, calls=Faults(1, made_meanwhile, only="flock"))
+    assert path.read_bytes() == whole
+    FileLog.open(path).close()
+
+
+def test_a_foreign_file_is_not_read_to_its_end(path):
+    with path.open("wb") as file:
+        file.truncate(1 << 40)  # a hole: no byte of it is on the disk
+    with pytest.raises(NotALog):
+        FileLog.open(path)
+    with pytest.raises(NotALog):
+        read_log(path)
+
+
 # -- contents --------------------------------------------------------------------------
 
 
@@ -381,6 +437,16 @@ def test_a_missing_or_wrong_content_is_named(path, damage):
     assert caught.value.path == str(file)
 
 
+@pytest.mark.parametrize("digest", ["../demo.log", "", "a" * 32 + "\n", "A" * 32, "a/" * 16])
+def test_what_is_no_digest_never_reaches_the_system(path, digest):
+    calls = Faults()
+    with FileLog.create(path, HEADER, calls=calls) as log:
+        calls.arm(0, None)
+        with pytest.raises(LogDamaged, match="is not a digest"):
+            log.content(digest)
+        assert calls.trace == []
+
+
 # -- owning ----------------------------------------------------------------------------
 
 
@@ -404,6 +470,26 @@ def test_a_reader_goes_on_while_the_log_is_closed_and_opened(path):
         assert list(values) == commits(302, 600)
 
 
+def test_another_thread_may_sync_while_this_one_appends(path):
+    problems = []
+
+    def sync_all_the_time():
+        try:
+            while log.position < 300:
+                log.sync()
+        except LogError as error:
+            problems.append(error)
+
+    with FileLog.create(path, HEADER) as log:
+        syncer = threading.Thread(target=sync_all_the_time)
+        syncer.start()
+        for value in commits(1, 300):
+            log.append(value)
+        syncer.join()
+        assert problems == []
+    assert stored(path) == commits(1, 300)
+
+
 def test_values_of_a_closed_log_are_refused(path):
     with FileLog.create(path, HEADER) as log:
         log.append(commit(1))
@@ -411,17 +497,28 @@ def test_values_of_a_closed_log_are_refused(path):
         list(log.values())
 
 
-@pytest.mark.parametrize("room", [0, 100, 10_000])
-def test_opening_keeps_what_it_read_only_while_it_is_small(path, monkeypatch, room):
+@pytest.mark.parametrize("since", range(7))
+@pytest.mark.parametrize("room", [0, 100, 200, 10_000])
+def test_opening_keeps_what_it_read_only_while_it_is_small(path, monkeypatch, room, since):
     write_log(path, 5)
     monkeypatch.setattr(opening, "KEPT_BYTES_MAX", room)
-    with FileLog.open(path) as log:
-        assert list(log.values(2)) == commits(3, 5)
+    with FileLog.open(path, "memory") as log:
+        assert list(log.values(since)) == commits(since + 1, 5)
         log.append(commit(6))
-        assert list(log.values(2)) == commits(3, 6)
-    with FileLog.open(path) as log:
+        assert list(log.values(since)) == commits(since + 1, 6)
+    with FileLog.open(path, "memory") as log:
         log.append(commit(7))
-        assert list(log.values()) == commits(1, 7)
+        assert list(log.values(since)) == commits(since + 1, 7)
+
+
+@pytest.mark.parametrize("count", [255, 256, 257, 600])
+def test_values_begin_at_remembered_places_after_opening_too(path, count):
+    whole = write_log(path, count)
+    path.write_bytes(whole[:-1])
+    with FileLog.open(path, "memory") as log:
+        log.append(commit(count + 1))
+        for since in (0, 255, 256, 257, 512, count - 1, count, count + 1):
+            assert list(log.values(since)) == commits(since + 1, count + 1)
 
 
 def test_a_file_removed_by_others_is_found_before_anything_leaves_the_process(path):
@@ -468,3 +565,9 @@ def test_every_error_says_where_and_what_to_do(path):
         assert isinstance(error, LogError)
         assert str(error).startswith("a.log")
     assert str(errors[-1]).startswith("a.log, line 3: damaged: why.")
+    with FileLog.create(path.with_name("b.log"), HEADER) as log:
+        log.close()
+        with pytest.raises(
+            LogUnusable, match=r"b\.log: takes no more commits: it is closed\. Close"
+        ):
+            log.append(commit(1))

@@ -1,5 +1,6 @@
 """One writer a log: between processes, within one, and after one was killed."""
 
+import gc
 import os
 import random
 import re
@@ -23,6 +24,15 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "demo.log"
+
+
+@pytest.fixture(autouse=True)
+def no_file_stays_open():
+    gc.collect()
+    before = len(os.listdir("/dev/fd"))
+    yield
+    gc.collect()
+    assert len(os.listdir("/dev/fd")) == before
 
 
 class Rival:

@@ -1,0 +1,32 @@
+"""The command line, `nachalnik` or `nk`. Its version is answered before anything is imported.
+
+root.py        the commands, and what becomes of an error
+run.py, resume.py, show.py, check.py, replay.py, scenario.py
+               one command each; they import what they need when they are run
+options.py     the options that `run` and `resume` share, and the parts made of them
+driving.py     a session on its log: it drives turns, and says with which status it rests
+asking.py      questions, at a terminal or elsewhere
+interrupts.py  Ctrl-C
+watching.py    what happens, printed as it happens
+script.py      a model whose replies are the `model>` lines of a file
+timeline.py    one line an event
+snapshot.py    a state and its request, on paper
+output.py      standard output, which may close; statuses.py  exit statuses
+words.py       text made safe to show
+"""
+
+import sys
+
+VERSION = "nachalnik 0.1.0"
+"""Not asked of the package, whose import takes longer than all of this; a test compares them."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command line and return its exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given == ["--version"]:
+        sys.stdout.write(f"{VERSION}\n")
+        return 0
+    from nachalnik.cli.root import run_command
+
+    return run_command(given)
