@@ -1,8 +1,8 @@
 """The interpreter: take an input, commit it, carry out its effects, bring the answers in.
 
-No policy, no retry and no ordering live here: they are the core's. One outstanding effect is awaited
-in the caller's own task; a task group is opened only for several at once. The same core runs under
-another scheduler by replacing this file.
+No policy, no retry and no ordering live here: they are the core's. One outstanding effect is
+awaited in the caller's own task; a task group is opened only for several at once. The same core
+runs under another scheduler by replacing this file.
 """
 
 import contextlib
@@ -14,14 +14,14 @@ import anyio
 import anyio.lowlevel
 import attrs
 
-from effects.handlers.model import call_model
-from effects.handlers.policy import judge_call
-from effects.handlers.tool import reconcile_outcome, run_tool
-from effects.logs.port import LogError
+from effects.border import NotRecordable
+from effects.handlers.model import call_model, failed
+from effects.handlers.policy import judge_call, not_judged
+from effects.handlers.tool import crashed, reconcile_outcome, run_tool
+from effects.logs.port import LogError, LogWriteFailed
 from effects.ports import DeltaSink, OutputSink, Provider, Tool
 from effects.writer import Applied, Writer
-from reducers.announce import Work
-from reducers.state import State
+from reducers.announce import Work, outstanding
 from reducers.vocabulary.effects import (
     CallModel,
     Effect,
@@ -33,11 +33,20 @@ from reducers.vocabulary.effects import (
 )
 from reducers.vocabulary.errors import ProviderError
 from reducers.vocabulary.events import ToolFinished, ToolRequested
-from reducers.vocabulary.inputs import DriverLeft, Input, ToolSettled
+from reducers.vocabulary.inputs import (
+    CancelTurn,
+    DriverLeft,
+    Input,
+    OutcomeReconciled,
+    ToolSettled,
+)
 from reducers.vocabulary.models import Delta
-from reducers.vocabulary.tools import ToolOutput
+from reducers.vocabulary.phases import Idle, Phase, is_busy
 
+IDLE = Idle()
 Works = tuple[tuple[Effect, Work], ...]
+Answer = tuple[Input, Exception | None]
+"""What settles an effect, and the exception behind a failure, for the caller."""
 
 
 @attrs.define
@@ -51,11 +60,36 @@ class Ports:
     on_output: Callable[[str, str, str], None] | None = None
 
 
-@attrs.define
+@attrs.define(eq=False)
+class _Drive:
+    """One caller who awaits the loop, and where its own last commit left it."""
+
+    phase: Phase = IDLE
+
+
+@attrs.define(eq=False)
 class _Running:
+    """An effect under way: what ends its wait, in whose loop, and where it shows its progress."""
+
     scope: anyio.CancelScope
     thread: int
     token: object
+    sink: DeltaSink | OutputSink | None = None
+
+    def stop(self) -> None:
+        if self.sink is not None:
+            self.sink.abandon()
+        if self.thread == threading.get_ident():
+            self.scope.cancel()
+        else:
+            soon(self.token, self.scope.cancel)
+
+
+def soon(token: object, call: Callable[[], object]) -> None:
+    """Have another thread's loop make a call, without waiting for it; nothing if it has ended."""
+    native: Any = getattr(token, "native_token", token)
+    with contextlib.suppress(RuntimeError):
+        (getattr(native, "run_sync_soon", None) or native.call_soon_threadsafe)(call)
 
 
 class Interpreter:
@@ -66,77 +100,118 @@ class Interpreter:
         self.ports = ports
         self._running: dict[str, _Running] = {}
         self._matched: dict[str, Tool | None] = {}
+        self._asked: dict[str, Any] = {}
+        """The provider or policy an effect was announced for, by its id."""
+        self._driver: _Drive | None = None
+        self._unwritten: list[Input] = []
+        """Answers of tools that the log did not take, or that came while their driver left."""
+        self._debts: list[Input] = []
+        """What has to be committed before anything else can be."""
 
     # -- in ----------------------------------------------------------------------------------
 
     def apply(self, input: Input) -> Applied:
         """Commit one input; effects of the outside world stay with whoever drives the loop."""
-        applied = self.writer.commit(input)
-        self._keep_matches(applied)
+        with self.writer.lock:
+            self._pay()
+            applied = self.writer.commit(input)
+            self._keep_parts(applied)
         for notice in applied.notices:
             self._stop(notice)
+        if isinstance(input, CancelTurn):
+            self._stop_judging()
         return applied
 
-    async def drive(self, input: Input) -> State:
+    async def drive(self, input: Input) -> Phase:
         """Commit an input and carry out what follows, until nothing of it is outstanding.
 
-        What a step raised is raised after its commit. If this task is cancelled, or a handler
-        has a fault, the core is told that its driver left.
+        Returns the state in which the loop then rests. What a step raised is raised after its
+        commit. If this task is cancelled, or a handler has a fault, the core is told that its
+        driver left.
         """
-        applied = self.apply(input)
+        drive = _Drive()
         try:
-            if applied.works:
-                await self._carry_out(applied.works)
-            elif applied.step.raised is not None:
+            with self.writer.lock:
+                applied = self.apply(input)
+                self._driver = drive
+            drive.phase = applied.step.state.loop.phase
+            if applied.fault is not None:
+                raise applied.fault
+            if applied.step.raised is not None and not applied.works:
                 raise applied.step.raised
-        except BaseException:
-            with contextlib.suppress(LogError):  # what is wrong with the log was raised already
-                self.apply(DriverLeft())
-            raise
+            await self._carry_out(drive, applied.works)
         finally:
+            self._leave(drive)
             self.writer.sync()
-        return self.writer.state
+        # A turn that was cancelled from elsewhere left this drive in the middle.
+        return IDLE if is_busy(drive.phase) else drive.phase
+
+    def _leave(self, drive: _Drive) -> None:
+        """Give the loop up. A refused driver has none to give up: another's is left alone."""
+        with self.writer.lock:
+            if self._driver is not None and self._driver is not drive:
+                return
+            self._driver = None
+            self._asked.clear()
+            if is_busy(self.writer.state.loop.phase):
+                self._debts.append(DriverLeft())
+            self._debts += self._unwritten
+            self._unwritten = []
+            with contextlib.suppress(LogError):  # paid before the next commit, or the log is done
+                self._pay()
+
+    def _pay(self) -> None:
+        while self._debts:
+            self._keep_parts(self.writer.commit(self._debts[0]))
+            del self._debts[0]
 
     async def recover(self, works: Works) -> None:
         """Run what an opening announced: questions a tool may answer by itself."""
+        drive = _Drive()
         for effect, work in works:
-            await self._one(effect, work)
+            await self._one(drive, effect, work)
         self.writer.sync()
 
     # -- out ---------------------------------------------------------------------------------
 
-    async def _carry_out(self, works: Works) -> None:
+    async def _carry_out(self, drive: _Drive, works: Works) -> None:
         token = anyio.lowlevel.current_token()
         thread = threading.get_ident()
         with anyio.CancelScope() as scope:  # a cancel of the turn ends here: it is closed already
             while works:
                 if len(works) > 1:
-                    works = await self._many(works, thread, token)
+                    works = await self._many(drive, works, thread, token)
                     continue
                 effect, work = works[0]
                 self._running[effect.id] = _Running(scope, thread, token)
                 try:
-                    works = (await self._one(effect, work)).works
+                    works = await self._one(drive, effect, work)
                 finally:
                     self._running.pop(effect.id, None)
                 # One that never waits must not keep the others from running.
                 await anyio.lowlevel.checkpoint()
+        if scope.cancel_called:
+            drive.phase = IDLE
 
-    async def _many(self, works: Works, thread: int, token: object) -> Works:
+    async def _many(self, drive: _Drive, works: Works, thread: int, token: object) -> Works:
         """Several at once; each answer is committed as it comes. Returns what they announced."""
-        raised: list[Exception] = []
+        raised: list[BaseException] = []
         announced: list[tuple[Effect, Work]] = []
 
         async def run(effect: Effect, work: Work) -> None:
             with anyio.CancelScope() as scope:
                 self._running[effect.id] = _Running(scope, thread, token)
                 try:
-                    announced.extend((await self._one(effect, work)).works)
-                except Exception as error:
+                    announced.extend(await self._one(drive, effect, work))
+                except (anyio.get_cancelled_exc_class(), GeneratorExit):
+                    raise
+                except BaseException as error:  # raised below: a group would wrap it
                     raised.append(error)
                     group.cancel_scope.cancel()
                 finally:
                     self._running.pop(effect.id, None)
+            if scope.cancel_called:
+                drive.phase = IDLE
 
         async with anyio.create_task_group() as group:
             for each in works:
@@ -145,40 +220,51 @@ class Interpreter:
             raise raised[0]
         return tuple(announced)
 
-    async def _one(self, effect: Effect, work: Work) -> Applied:
+    async def _one(self, drive: _Drive, effect: Effect, work: Work) -> Works:
         """Carry out one effect; the log is synced before the world is touched."""
-        self.writer.sync()
+        if not self._is_owed(effect.id):
+            return ()  # given up before it began
+        if isinstance(effect, CallModel | RunTool):
+            self.writer.sync()
         input, cause = await self._answer(effect, work)
-        applied = self.apply(input)
-        raised = applied.step.raised
+        try:
+            applied = self._settle(input)
+        except NotRecordable as problem:
+            input, cause = _unrecordable(effect, problem)
+            applied = self._settle(input)
+        drive.phase = applied.step.state.loop.phase
+        raised = applied.step.raised or applied.fault
+        if isinstance(raised, ProviderError) and cause is not None:
+            raise raised from cause
         if raised is not None:
-            if isinstance(raised, ProviderError) and cause is not None:
-                raise raised from cause
             raise cause or raised
-        return applied
+        return applied.works
 
-    async def _answer(self, effect: Effect, work: Any) -> tuple[Input, Exception | None]:
-        ports = self.ports
+    def _settle(self, input: Input) -> Applied:
+        try:
+            return self.apply(input)
+        except LogWriteFailed:
+            if isinstance(input, ToolSettled):
+                self._unwritten.append(input)
+            raise
+
+    async def _answer(self, effect: Effect, work: Any) -> Answer:
         match effect:
             case CallModel():
-                sink = DeltaSink(effect.id, ports.on_delta, self._is_interrupted)
-                answer = await call_model(effect, work, ports.provider, sink)
+                deltas = DeltaSink(effect.id, self.ports.on_delta, self._is_interrupted)
+                self._show(effect, deltas)
+                provider = self._asked.pop(effect.id, None)
+                answer = await call_model(effect, work, provider, deltas)
                 return answer.input, answer.cause
             case RunTool():
                 call = work.call
-                output = OutputSink(
-                    call.id,
-                    call.tool,
-                    work.key,
-                    work.attempt,
-                    ports.on_output,
-                    self._is_interrupted,
-                    self._late(effect.id),
-                )
+                output = self._output(effect, work)
+                self._show(effect, output)
                 return await run_tool(effect, work, self._tool(call.id, call.tool), output), None
             case JudgeCall():
                 tool = self._tool(work.call.id, work.call.tool)
-                judgement = await judge_call(effect, work, tool, ports.policy)
+                policy = self._asked.pop(effect.id, None)
+                judgement = await judge_call(effect, work, tool, policy)
                 return judgement.input, judgement.cause
             case ReconcileOutcome():
                 tool = self._tool(work.call.id, work.call.tool)
@@ -186,41 +272,89 @@ class Interpreter:
             case _:
                 raise NotImplementedError(f"nothing carries out {type(effect).__name__} yet")
 
+    def _output(self, effect: RunTool, work: Any) -> OutputSink:
+        return OutputSink(
+            work.call.id,
+            work.call.tool,
+            work.key,
+            work.attempt,
+            push=self.ports.on_output,
+            is_interrupted=self._is_interrupted,
+            late=lambda output, mended: self._settle_late(
+                ToolSettled(effect.id, output, mended=mended)
+            ),
+        )
+
+    def _show(self, effect: Effect, sink: DeltaSink | OutputSink) -> None:
+        running = self._running.get(effect.id)
+        if running is not None:
+            running.sink = sink
+
     def _is_interrupted(self) -> bool:
         return self.writer.state.loop.is_interrupted
 
-    def _late(self, effect: str) -> Callable[[ToolOutput], None]:
-        """For a run that nobody awaits any more: its answer still becomes a fact."""
-        return lambda output: self._settle_late(effect, output)
+    def _is_owed(self, effect: str) -> bool:
+        return any(one.id == effect for one in outstanding(self.writer.state))
 
-    def _settle_late(self, effect: str, output: ToolOutput) -> None:
-        self.apply(ToolSettled(effect, output))
+    def _settle_late(self, input: ToolSettled) -> None:
+        """For a run that nobody awaits any more: its answer still becomes a fact, but not before
+        its driver, who is about to leave, has left."""
+        with self.writer.lock:
+            if self._driver is not None and self._is_owed(input.effect):
+                self._unwritten.append(input)
+                return
+            self._debts.append(input)
+            with contextlib.suppress(LogError):  # paid before the next commit, or the log is done
+                self._pay()
 
-    # -- which tool --------------------------------------------------------------------------
+    # -- which part --------------------------------------------------------------------------
 
-    def _keep_matches(self, applied: Applied) -> None:
-        """A call stays with the tool object it was matched to, whatever is registered later."""
+    def _keep_parts(self, applied: Applied) -> None:
+        """An effect stays with the objects it was announced for, whatever is set meanwhile."""
         for event in applied.step.events:
             if isinstance(event, ToolRequested):
                 self._matched[event.call] = self.ports.tools.get(event.tool)
             elif isinstance(event, ToolFinished):
                 self._matched.pop(event.call, None)
+        for effect, _ in applied.works:
+            if isinstance(effect, CallModel):
+                self._asked[effect.id] = self.ports.provider
+            elif isinstance(effect, JudgeCall):
+                self._asked[effect.id] = self.ports.policy
 
     def _tool(self, call: str, name: str) -> Tool | None:
-        return self._matched.get(call) or self.ports.tools.get(name)
+        matched = self._matched.get(call)
+        return self.ports.tools.get(name) if matched is None else matched
 
     # -- stopping ----------------------------------------------------------------------------
 
     def _stop(self, notice: StopModel | StopTool) -> None:
         target = notice.target if isinstance(notice, StopModel) else self._run_of(notice.call)
         running = self._running.get(target)
-        if running is None:
-            return
-        if running.thread == threading.get_ident():
-            running.scope.cancel()
-        else:
-            anyio.from_thread.run_sync(running.scope.cancel, token=running.token)  # type: ignore[arg-type]
+        if running is not None:
+            running.stop()
 
     def _run_of(self, call: str) -> str:
         adrift = self.writer.state.calls.adrift
         return next((effect for effect, one in reversed(adrift) if one == call), "")
+
+    def _stop_judging(self) -> None:
+        """A judgement has no notice of its own: what runs and is owed no more is stopped."""
+        for effect, running in list(self._running.items()):
+            if not self._is_owed(effect):
+                running.stop()
+
+
+def _unrecordable(effect: Effect, problem: NotRecordable) -> Answer:
+    """What stands for an answer that no log can hold. The world has answered; this says how."""
+    match effect:
+        case CallModel():
+            answer = failed(effect, problem)
+            return answer.input, answer.cause
+        case RunTool():
+            return ToolSettled(effect.id, crashed(problem), crashed=True), None
+        case JudgeCall():
+            judgement = not_judged(effect, problem)
+            return judgement.input, judgement.cause
+        case _:
+            return OutcomeReconciled(effect.id), None

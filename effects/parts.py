@@ -1,6 +1,7 @@
 """What the parts say of themselves, and where the pure seams are found."""
 
 import importlib
+import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -93,7 +94,10 @@ def seam_of(seam: object) -> str:
     place = f"{kind.__module__}:{kind.__qualname__}"
     options = _options(seam)
     place = _ALIASES.get(place, place)
-    return place + msgspec.json.encode(options).decode() if options else place
+    try:
+        return place + msgspec.json.encode(options).decode() if options else place
+    except TypeError as error:
+        raise InvalidInput(f"the seam {place} has an option that is no JSON: {error}") from None
 
 
 _ALIASES = {"reducers.linear:LinearProjector": "reducers.projection:LinearProjector"}
@@ -101,14 +105,24 @@ _ALIASES = {"reducers.linear:LinearProjector": "reducers.projection:LinearProjec
 
 
 def _options(seam: object) -> dict[str, Any]:
+    """What has to be given to its class to make an equal one: what `options()` says, or each
+    argument of the class that is not at its default, read from the attribute of that name."""
     own = getattr(seam, "options", None)
     if callable(own):
         return dict(own())
-    if attrs.has(type(seam)):
-        given = attrs.asdict(seam, recurse=False)  # type: ignore[arg-type]
-        defaults = {field.name: field.default for field in attrs.fields(type(seam))}  # type: ignore[arg-type]
-        return {name: value for name, value in given.items() if defaults.get(name) != value}
-    return {}
+    found = {}
+    for name, parameter in inspect.signature(type(seam)).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        value = getattr(seam, name, getattr(seam, f"_{name}", parameter.empty))
+        if value is parameter.empty:
+            raise InvalidInput(
+                f"the seam {type_path(seam)} does not show its argument {name!r}: keep it under "
+                "that name, or give the class a method options() that returns all of them"
+            )
+        if value != parameter.default:
+            found[name] = value
+    return found
 
 
 def load_object(place: str) -> Any:
@@ -118,7 +132,7 @@ def load_object(place: str) -> Any:
         raise InvalidInput(f"{place!r} names nothing: write MODULE:NAME, such as my_tools:search")
     try:
         found: Any = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InvalidInput(
             f"the module {module_name!r} does not import: {type(error).__name__}: {error}"
         ) from error
@@ -130,13 +144,27 @@ def load_object(place: str) -> Any:
     return found
 
 
-def load_seam(text: str) -> Any:
-    """A seam from what a log says of it. Raises `SeamMissing`."""
+def load_projector(text: str) -> Projector:
+    """A projector from what a log says of it. Raises `SeamMissing`."""
+    projector: Projector = _load_seam(text, ("project",))
+    return projector
+
+
+def load_counter(text: str) -> TokenCounter:
+    """A counter from what a log says of it. Raises `SeamMissing`."""
+    counter: TokenCounter = _load_seam(text, ("count_item", "count_message", "price"))
+    return counter
+
+
+def _load_seam(text: str, methods: tuple[str, ...]) -> Any:
+    """A log may come from a stranger: only a class that has the methods of the seam is called."""
     place, brace, rest = text.partition("{")
     try:
-        options = msgspec.json.decode(brace + rest) if brace else {}
-        return load_object(place)(**options)
-    except (InvalidInput, TypeError, msgspec.MsgspecError) as error:
+        found = load_object(place)
+        if not isinstance(found, type) or not all(hasattr(found, name) for name in methods):
+            raise InvalidInput(f"{place!r} is no class with {', '.join(methods)}")
+        return found(**(msgspec.json.decode(brace + rest) if brace else {}))
+    except Exception as error:
         raise SeamMissing(f"the seam {text!r} cannot be loaded: {error}") from error
 
 
@@ -146,9 +174,9 @@ def seams_of(projector: Projector, counter: TokenCounter) -> Seams:
 
 def load_reducer(seams: Seams, known: Mapping[str, Any] | None = None) -> Reducer:
     """A reducer under these seams; `known` objects stand for the words that name them."""
-
-    def seam(text: str) -> Any:
-        found = None if known is None else known.get(text)
-        return load_seam(text) if found is None else found
-
-    return Reducer(seam(seams.projector), seam(seams.counter))
+    projector = None if known is None else known.get(seams.projector)
+    counter = None if known is None else known.get(seams.counter)
+    return Reducer(
+        load_projector(seams.projector) if projector is None else projector,
+        load_counter(seams.counter) if counter is None else counter,
+    )

@@ -42,6 +42,10 @@ class StreamTruncated(ProviderFailure):
 # -- sinks -------------------------------------------------------------------------------------
 
 
+def _yes() -> bool:
+    return True
+
+
 @attrs.define
 class DeltaSink:
     """Where a provider streams to, bound to one request. Sends nothing once that is settled."""
@@ -77,7 +81,13 @@ class DeltaSink:
 
     def close(self) -> None:
         """After its request is settled a sink is deaf, whoever still holds it."""
-        self._send = self._is_interrupted = None
+        self._send = None
+        if self._is_interrupted is not _yes:
+            self._is_interrupted = None
+
+    def abandon(self) -> None:
+        """Its request was given up: nothing is shown any more; whoever looks is told to stop."""
+        self._send, self._is_interrupted = None, _yes
 
 
 @attrs.define
@@ -89,12 +99,15 @@ class OutputSink:
     key: str = ""
     """The same for every start of this call, and for no other call ever: the idempotency key."""
     attempt: int = 1
+    mended: int = 0
+    """Characters of the result that were no valid text and were replaced."""
     _push: Callable[[str, str, str], None] | None = None
     _is_interrupted: Callable[[], bool] | None = None
-    _late: Callable[[ToolOutput], None] | None = None
+    _late: Callable[[ToolOutput, int], None] | None = None
 
     @staticmethod
     def disconnected() -> "OutputSink":
+        """One that drops everything and is never interrupted."""
         return OutputSink()
 
     def is_connected(self) -> bool:
@@ -110,11 +123,17 @@ class OutputSink:
     def settle_late(self, output: ToolOutput) -> None:
         """For a run that goes on after its await was cancelled: tell how it ended after all."""
         if self._late is not None:
-            self._late(output)
+            self._late(output, self.mended)
 
     def close(self) -> None:
         """After its run is settled a sink shows nothing, whoever still holds it."""
-        self._push = self._is_interrupted = None
+        self._push = None
+        if self._is_interrupted is not _yes:
+            self._is_interrupted = None
+
+    def abandon(self) -> None:
+        """Nobody waits for its run any more: nothing is shown; whoever looks is told to stop."""
+        self._push, self._is_interrupted = None, _yes
 
 
 # -- parts -------------------------------------------------------------------------------------

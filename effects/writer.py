@@ -1,8 +1,8 @@
 """The writer: one lock over step, write, apply and publish. The only way into a session.
 
-*Written* (survives SIGKILL) when `commit` returns; *synced* (survives power loss) when `sync` does.
-The state never moves before its commit is written, and nothing moves after a commit that may be half
-written: the session then says so and has to be opened again.
+*Written* (survives SIGKILL) when `commit` returns; *synced* (survives power loss) when `sync`
+does. The state never moves before its commit is written, and nothing moves after a commit that may
+be half written: the session then says so and has to be opened again.
 """
 
 import threading
@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from effects.border import admitted
 from effects.logs.port import EventLog, LogError, LogUnusable
 from effects.parts import load_reducer
 from reducers.announce import Work, work
@@ -23,10 +24,8 @@ from reducers.vocabulary.effects import Effect, StopModel, StopTool
 from reducers.vocabulary.errors import Reentered
 from reducers.vocabulary.events import CounterChanged, ProjectorChanged
 from reducers.vocabulary.inputs import Input
-from reducers.vocabulary.text import mend
 
 Publish = Callable[[State, Commit, State], None]
-_encode = msgspec.json.Encoder().encode
 
 
 def wall_clock() -> int:
@@ -40,6 +39,8 @@ class Applied(msgspec.Struct, frozen=True, gc=False):
     step: Step
     works: tuple[tuple[Effect, Work], ...] = ()
     notices: tuple[StopModel | StopTool, ...] = ()
+    fault: Exception | None = None
+    """The work could not be drawn after all: a seam that is not pure gave two answers."""
 
 
 class Writer:
@@ -68,8 +69,9 @@ class Writer:
     def commit(self, input: Input, cause: str = "") -> Applied:
         """Judge an input, write what it came to, apply it, publish it.
 
-        Raises what `step` refuses (nothing happened), `LogError` where it could not be written
-        (nothing happened either), `Reentered` for a callback that runs inside a commit.
+        Raises what `step` refuses (nothing happened), `NotRecordable` for what no log can hold,
+        `LogError` where it could not be written (nothing happened in all three), `Reentered` for a
+        callback that runs inside a commit.
         """
         with self.lock:
             if self._is_inside:
@@ -79,14 +81,14 @@ class Writer:
                 )
             if self._poison:
                 raise LogUnusable(self._poison)
-            self._is_inside = True
             try:
+                self._is_inside = True
                 return self._commit(input, cause)
             finally:
                 self._is_inside = False
 
     def _commit(self, input: Input, cause: str) -> Applied:
-        input = mended(input)
+        input = admitted(input)
         before = self.state
         made = step(before, input, self.reducer)
         if not made.events:
@@ -96,15 +98,15 @@ class Writer:
         try:
             self.log.append(value, contents)
             self._apply(made)
+            self._publish(before, commit, made.state)
         except LogError:
             raise
         except BaseException as error:
             self._poison = (
-                f"interrupted between writing and applying position {commit.position} "
-                f"({type(error).__name__}): open the log again"
+                f"interrupted between writing and publishing position {commit.position} "
+                f"({type(error).__name__})"
             )
             raise
-        self._publish(before, commit, made.state)
         return self._draw(made)
 
     def _apply(self, made: Step) -> None:
@@ -115,12 +117,16 @@ class Writer:
     def _draw(self, made: Step) -> Applied:
         works = []
         notices = []
+        fault = None
         for effect in made.effects:
             if isinstance(effect, StopModel | StopTool):
                 notices.append(effect)
-            else:
+                continue
+            try:
                 works.append((effect, work(self.state, effect, self.reducer)))
-        return Applied(made, tuple(works), tuple(notices))
+            except Exception as error:
+                fault = error
+        return Applied(made, tuple(works), tuple(notices), fault)
 
     def sync(self) -> None:
         """Make everything written durable. A failure ends the writing of this process."""
@@ -129,30 +135,9 @@ class Writer:
     def read(self, ask: Callable[[State, Reducer], Any]) -> Any:
         """Ask something of one moment's state, by seams that nobody uses meanwhile."""
         with self.lock:
-            return ask(self.state, self.reducer)
-
-
-def mended(input: Input) -> Input:
-    """The input itself, or one with every string valid text and the repairs counted."""
-    try:
-        _encode(input)
-    except UnicodeEncodeError:
-        count = 0
-
-        def walk(value: Any) -> Any:
-            nonlocal count
-            if isinstance(value, str):
-                text, found = mend(value)
-                count += found
-                return text
-            if isinstance(value, list | tuple):
-                return [walk(one) for one in value]
-            if isinstance(value, dict):
-                return {walk(key): walk(one) for key, one in value.items()}
-            return value
-
-        plain = walk(msgspec.to_builtins(input))
-        if "mended" in input.__struct_fields__:
-            plain["mended"] = plain.get("mended", 0) + count
-        return msgspec.convert(plain, type(input))
-    return input
+            was_inside = self._is_inside
+            try:
+                self._is_inside = True
+                return ask(self.state, self.reducer)
+            finally:
+                self._is_inside = was_inside

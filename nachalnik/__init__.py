@@ -3,12 +3,13 @@
 `Kernel` is the door: one session, nothing in the background. Names are loaded when they are used.
 """
 
-from typing import TYPE_CHECKING, Any
-
 __version__ = "0.1.0"
 DISTRIBUTION = "nachalnik 0.1.0"
 
+TYPE_CHECKING = False  # as `typing` has it, whose import would double the time of `--version`
 if TYPE_CHECKING:
+    from typing import Any
+
     from effects.parts import Rules
     from effects.ports import (
         DeltaSink,
@@ -82,7 +83,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'nachalnik' has no attribute {name!r}")

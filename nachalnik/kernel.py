@@ -4,6 +4,7 @@ Sync methods return when their commit is written; `step` and `turn` when it is d
 may read, edit and preview while a turn runs; driving the loop twice is `Busy`.
 """
 
+import contextlib
 import itertools
 import os
 import secrets
@@ -16,14 +17,15 @@ from typing import Any
 from effects.interpreter import Interpreter, Ports
 from effects.logs.file import Durability, FileLog
 from effects.logs.memory import MemoryLog
-from effects.logs.port import EventLog
+from effects.logs.port import EventLog, LogError, LogMissing
 from effects.parts import (
     AnyPolicy,
     SeamMissing,
     describe_model,
     describe_policy,
     describe_tool,
-    load_reducer,
+    load_counter,
+    load_projector,
     seam_of,
     seams_of,
 )
@@ -145,21 +147,22 @@ class Kernel:
         `SessionOwned`, `LogDamaged`, `NotALog` and the other log errors; nothing is written then.
         """
         kernel = cls.__new__(cls)
-        if os.path.lexists(path) and not _is_blank(path):
+        try:
             log = FileLog.open(path, durability, FINGERPRINT)
-            try:
-                kernel._continue(log, config, provider, tools, policy, projector, counter, clock)
-            except BaseException:
+        except LogMissing:  # or one whose creation a crash cut short: it can be begun anew
+            name = Path(path).name.removesuffix(".jsonl")
+            if config is not None and config.session_name is not None:
+                name = config.session_name
+            header = Header(secrets.token_hex(8), name, None, MADE_BY)
+            log = FileLog.create(path, encode_header(header), durability)
+        try:
+            kernel._continue(  # noqa: SLF001 - of this class
+                log, config, provider, tools, policy, projector, counter, clock
+            )
+        except BaseException:
+            with contextlib.suppress(LogError):  # the error that counts is on its way
                 log.close()
-                raise
-            return kernel
-        config = config or Config()
-        name = config.session_name or Path(path).name.removesuffix(".jsonl")
-        header = Header(secrets.token_hex(8), name, None, MADE_BY)
-        log = FileLog.create(path, encode_header(header), durability)
-        kernel._start(log, projector, counter, clock)
-        kernel._begin(config)
-        kernel._install(provider, tools, policy)
+            raise
         return kernel
 
     def _start(
@@ -217,6 +220,7 @@ class Kernel:
         counter: TokenCounter | None,
         clock: Callable[[], int],
     ) -> None:
+        cached = log.cached_position
         state = restore(log)
         if state.position == 0:
             self._start(log, projector, counter, clock, state)
@@ -226,6 +230,7 @@ class Kernel:
         known = {seam_of(seam): seam for seam in (projector, counter) if seam is not None}
         reducer = _reducer_of(state, known, projector, counter)
         self._start(log, None, None, clock, state, reducer)
+        self._cached_at = cached
         self._writer.seams.update(known)
         given = list(tools)
         self._ports.provider = provider
@@ -237,7 +242,7 @@ class Kernel:
         if provider is not None:
             opened["model"] = describe_model(provider)
         if given:
-            opened["tools"] = self._specs()
+            opened["tools"] = _specs(self._ports.tools)
         if policy is not None:
             opened["policy"] = describe_policy(policy)
         self._apply(SessionOpened(**opened))
@@ -247,15 +252,19 @@ class Kernel:
             self.set_counter(counter)
 
     def close(self) -> None:
-        """Sync, leave a state cache where it pays, and let the log go. A second call does nothing."""
+        """Sync, leave a state cache where it pays, let the log go. A second call does nothing."""
         state = self._writer.state
         write_cache = getattr(self._log, "write_cache", None)
-        if write_cache is not None and state.position - self._cached_at >= CACHE_EVERY:
-            write_cache(encode_state(state), FINGERPRINT)
-            self._cached_at = state.position
-        self._log.close()
-        for subscription in list(self._subscriptions):
-            subscription.close()
+        is_due = state.position - self._cached_at >= CACHE_EVERY
+        try:
+            # A state that an interruption left behind its log is not that of its last commit.
+            if write_cache is not None and is_due and state.position == self._log.position:
+                write_cache(encode_state(state), FINGERPRINT)
+                self._cached_at = state.position
+            self._log.close()
+        finally:
+            for subscription in list(self._subscriptions):
+                subscription.close()
 
     def __enter__(self) -> "Kernel":
         return self
@@ -302,14 +311,15 @@ class Kernel:
 
     def reserve_calls(self, ids: Iterable[str]) -> int:
         """Mark tool call ids as used, for ever; returns how many were new."""
-        before = len(self._writer.state.calls.seen)
-        self._apply(ReserveCalls(tuple(ids)))
-        return len(self._writer.state.calls.seen) - before
+        with self._writer.lock:
+            before = len(self._writer.state.calls.seen)
+            self._apply(ReserveCalls(tuple(ids)))
+            return len(self._writer.state.calls.seen) - before
 
     # -- observation -------------------------------------------------------------------------
 
     def subscribe(self, *, all: bool = False) -> Subscription:
-        """A live receiver of every event from now on, fragments included; `all` adds bookkeeping."""
+        """A live receiver of every event from now on, with fragments; `all` adds bookkeeping."""
         subscription = Subscription(self.config.event_queue_depth, all, self._unsubscribe)
         with self._subscriptions_lock:
             self._subscriptions = [*self._subscriptions, subscription]
@@ -367,14 +377,16 @@ class Kernel:
         """Returns the previous one."""
         info = describe_model(provider)
         with self._writer.lock:
-            previous, self._ports.provider = self._ports.provider, provider
+            previous = self._ports.provider
             self._apply(PartsDescribed(model=info, announce=True))
+            self._ports.provider = provider
         return previous
 
     def clear_provider(self) -> Provider | None:
         with self._writer.lock:
-            previous, self._ports.provider = self._ports.provider, None
+            previous = self._ports.provider
             self._apply(PartsDescribed(model=None, announce=True))
+            self._ports.provider = None
         return previous
 
     def provider_changed(self) -> bool:
@@ -408,12 +420,8 @@ class Kernel:
 
     def _set_tools(self, tools: dict[str, Tool]) -> None:
         with self._writer.lock:
+            self._apply(PartsDescribed(tools=_specs(tools), announce=True))
             self._ports.tools = tools
-            self._apply(PartsDescribed(tools=self._specs(), announce=True))
-
-    def _specs(self) -> tuple[ToolSpec, ...]:
-        specs = [describe_tool(tool) for tool in self._ports.tools.values()]
-        return tuple(sorted(specs, key=lambda spec: spec.id))
 
     def tool(self, id: str) -> Tool | None:
         return self._ports.tools.get(id)
@@ -423,12 +431,13 @@ class Kernel:
         return sorted(self._ports.tools)
 
     def tool_specs(self) -> list[ToolSpec]:
-        return list(self._specs())
+        return list(_specs(self._ports.tools))
 
     def set_policy(self, policy: AnyPolicy) -> AnyPolicy | None:
         with self._writer.lock:
-            previous, self._ports.policy = self._ports.policy, policy
+            previous = self.policy()
             self._apply(PartsDescribed(policy=describe_policy(policy), announce=True))
+            self._ports.policy = policy
         return previous
 
     def policy(self) -> AnyPolicy | None:
@@ -482,9 +491,13 @@ class Kernel:
             info = describe_model(provider)
             if info != known.model:
                 changed["model"] = info
-        specs = self._specs()
+        specs = _specs(self._ports.tools)
         if specs != parts_machine.tools(known):
             changed["tools"] = specs
+        if self._ports.policy is not None:
+            policy = describe_policy(self._ports.policy)
+            if policy != parts_machine.policy(known):
+                changed["policy"] = policy
         if changed:
             self._apply(PartsDescribed(**changed))
 
@@ -624,6 +637,10 @@ class Kernel:
         """Of the open turn, or of the last one; 0 before the first."""
         return self._writer.state.loop.turn
 
+    def is_turn_open(self) -> bool:
+        """Whether that turn is not at its end, so that `turn` would go on with it."""
+        return self._writer.state.loop.is_open
+
     async def step(self) -> Phase:
         """One transition; returns the state it produced."""
         return await self._drive(RunStep())
@@ -635,8 +652,7 @@ class Kernel:
     async def _drive(self, input: Input) -> Phase:
         await self.recover()
         self._describe_again()
-        state = await self._interpreter.drive(input)
-        return state.loop.phase
+        return await self._interpreter.drive(input)
 
     async def recover(self) -> None:
         """After an opening, ask the tools that can tell how their interrupted runs ended."""
@@ -778,17 +794,26 @@ def _reducer_of(
     counter: TokenCounter | None,
 ) -> Reducer:
     """The seams the log names; where one cannot be loaded, what this process gives in its place."""
-    try:
-        return load_reducer(state.session.seams, known)
-    except SeamMissing:
-        if projector is None and counter is None:
-            raise
-        return Reducer(projector, counter)
+
+    def seam(text: str, load: Callable[[str], Any], given: Any) -> Any:
+        if text in known:
+            return known[text]
+        try:
+            return load(text)
+        except SeamMissing:
+            if given is None:
+                raise
+            return given
+
+    seams = state.session.seams
+    return Reducer(
+        seam(seams.projector, load_projector, projector), seam(seams.counter, load_counter, counter)
+    )
 
 
-def _is_blank(path: str | os.PathLike[str]) -> bool:
-    """A file that a crash left before its first line; it can be begun anew."""
-    return os.path.isfile(path) and os.path.getsize(path) == 0
+def _specs(tools: dict[str, Tool]) -> tuple[ToolSpec, ...]:
+    specs = [describe_tool(tool) for tool in tools.values()]
+    return tuple(sorted(specs, key=lambda spec: spec.id))
 
 
 def _check_item(item: object) -> None:

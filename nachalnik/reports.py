@@ -59,7 +59,7 @@ class PermissionQuestion:
 
 @attrs.frozen
 class OutcomeQuestion:
-    """A call that was started and whose result is unknown. Answer with `retry`, `settle`, `fail`."""
+    """A call that was started, its result unknown. Answer with `retry`, `settle` or `fail`."""
 
     id: int
     call: str

@@ -2,16 +2,16 @@
 
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import anyio
-import anyio.from_thread
 import anyio.lowlevel
 import attrs
 
-from reducers.vocabulary.models import Delta
+from effects.interpreter import soon
 from reducers.views import Record
+from reducers.vocabulary.models import Delta
 
 
 @attrs.frozen
@@ -34,12 +34,15 @@ class ToolProgress:
 
 
 Live = Record | ModelDelta | ToolProgress
+_Wake = tuple[anyio.Event, int, object]
+"""What a waiting reader waits for, its thread, and the token of its loop."""
 
 
 class Subscription:
     """Everything emitted from now on, oldest first. One that falls behind loses the oldest.
 
-    Read it with `drain()`, `next_or_none()`, or `async for`; `close()` ends the iteration.
+    Read it with `drain()`, `next_or_none()`, or `async for`, from any thread; `close()` ends the
+    iteration behind what is waiting.
     """
 
     def __init__(self, depth: int, with_bookkeeping: bool, leave: Callable[[Any], None]) -> None:
@@ -51,33 +54,19 @@ class Subscription:
         self._lock = threading.Lock()
         self._leave = leave
         self._is_closed = False
-        self._wake: tuple[anyio.Event, int, object] | None = None
+        self._wakes: list[_Wake] = []
 
     def put(self, event: Live) -> None:
         if not self._all and isinstance(event, Record) and event.seq is None:
             return
         with self._lock:
+            if self._is_closed:
+                return
             if len(self._queue) >= self._depth:
                 self._queue.popleft()
                 self.missed += 1
             self._queue.append(event)
-            wake, self._wake = self._wake, None
-        self._rouse(wake)
-
-    def _rouse(self, wake: tuple[anyio.Event, int, object] | None) -> None:
-        if wake is None:
-            return
-        event, thread, token = wake
-        if thread == threading.get_ident():
-            event.set()
-        else:
-            # Not waited for: the commit that brought us here holds a lock the loop may want.
-            threading.Thread(
-                target=anyio.from_thread.run_sync,
-                args=(event.set,),
-                kwargs={"token": token},
-                daemon=True,
-            ).start()
+        self._rouse()
 
     def next_or_none(self) -> Live | None:
         with self._lock:
@@ -93,20 +82,35 @@ class Subscription:
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
-            wake, self._wake = self._wake, None
         self._leave(self)
-        self._rouse(wake)
+        self._rouse()
 
-    async def __aiter__(self) -> AsyncIterator[Live]:
+    def __aiter__(self) -> "Subscription":
+        return self
+
+    async def __anext__(self) -> Live:
         while True:
             with self._lock:
-                waiting = self._queue.popleft() if self._queue else None
-                if waiting is None:
-                    if self._is_closed:
-                        return
-                    event = anyio.Event()
-                    self._wake = event, threading.get_ident(), anyio.lowlevel.current_token()
-            if waiting is None:
+                if self._queue:
+                    return self._queue.popleft()
+                if self._is_closed:
+                    raise StopAsyncIteration
+                event = anyio.Event()
+                wake = event, threading.get_ident(), anyio.lowlevel.current_token()
+                self._wakes.append(wake)
+            try:
                 await event.wait()
+            finally:
+                with self._lock:
+                    if wake in self._wakes:
+                        self._wakes.remove(wake)
+
+    def _rouse(self) -> None:
+        """Wake every reader. Never waits for one: a commit may be what brought us here."""
+        with self._lock:
+            wakes, self._wakes = self._wakes, []
+        for event, thread, token in wakes:
+            if thread == threading.get_ident():
+                event.set()
             else:
-                yield waiting
+                soon(token, event.set)

@@ -17,8 +17,15 @@ Whoever drives the core is its shell, and owes it five things:
    process again.
 """
 
-from reducers.announce import JudgeWork, ModelWork, ToolWork, Work, outstanding, work
-from reducers.announce import announced as effects_of
+from reducers.announce import (
+    JudgeWork,
+    ModelWork,
+    ToolWork,
+    Work,
+    effects_of,
+    outstanding,
+    work,
+)
 from reducers.reducer import Reducer
 from reducers.root import step
 from reducers.state import Commit, State, Step, evolve, fold, initial

@@ -1,6 +1,7 @@
 """Which effects an event announces, which are outstanding, and what the world needs for each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import attrs
 
@@ -36,25 +37,57 @@ from reducers.vocabulary.policies import PolicyInfo
 from reducers.vocabulary.tools import Capability, ToolSpec
 
 
-def announced(event: Event, position: int) -> tuple[Effect, ...]:
-    """The effects an event of the commit at `position` announces: none or one."""
-    match event:
-        case ModelRequested(effect=n):
-            return (CallModel(f"{position}.{n}"),)
-        case ToolStarted(effect=n, call=call):
-            return (RunTool(f"{position}.{n}", call),)
-        case ToolRequested(effect=int(n), call=call):
-            return (JudgeCall(f"{position}.{n}", call),)
-        case QuestionOpened(effect=int(n), call=call):
-            return (ReconcileOutcome(f"{position}.{n}", call),)
-        case RequestAbandoned(stop=int(n), effect=target):
-            return (StopModel(f"{position}.{n}", target),)
-        case ToolFinished(stop=int(n)):
-            return (StopTool(f"{position}.{n}", event.call),)
-        case TimerStarted(effect=n, after_s=after_s):
-            return (StartTimer(f"{position}.{n}", after_s),)
-        case _:
-            return ()
+def announced(event: Event, position: int) -> Effect | None:
+    """The effect an event of the commit at `position` announces, where it announces one."""
+    make = _ANNOUNCED.get(type(event))
+    return None if make is None else make(event, position)
+
+
+def _model(event: ModelRequested, position: int) -> Effect:
+    return CallModel(f"{position}.{event.effect}")
+
+
+def _run(event: ToolStarted, position: int) -> Effect:
+    return RunTool(f"{position}.{event.effect}", event.call)
+
+
+def _judgement(event: ToolRequested, position: int) -> Effect | None:
+    return None if event.effect is None else JudgeCall(f"{position}.{event.effect}", event.call)
+
+
+def _reconciliation(event: QuestionOpened, position: int) -> Effect | None:
+    if event.effect is None:
+        return None
+    return ReconcileOutcome(f"{position}.{event.effect}", event.call)
+
+
+def _model_stop(event: RequestAbandoned, position: int) -> Effect | None:
+    return None if event.stop is None else StopModel(f"{position}.{event.stop}", event.effect)
+
+
+def _tool_stop(event: ToolFinished, position: int) -> Effect | None:
+    return None if event.stop is None else StopTool(f"{position}.{event.stop}", event.call)
+
+
+def _timer(event: TimerStarted, position: int) -> Effect:
+    return StartTimer(f"{position}.{event.effect}", event.after_s)
+
+
+_ANNOUNCED: dict[type, Callable[[Any, int], Effect | None]] = {
+    ModelRequested: _model,
+    ToolStarted: _run,
+    ToolRequested: _judgement,
+    QuestionOpened: _reconciliation,
+    RequestAbandoned: _model_stop,
+    ToolFinished: _tool_stop,
+    TimerStarted: _timer,
+}
+
+
+def effects_of(event: Event, position: int) -> tuple[Effect, ...]:
+    """The effects an event of the commit at `position` announces."""
+    effect = announced(event, position)
+    return () if effect is None else (effect,)
 
 
 def outstanding(state: State) -> tuple[Effect, ...]:

@@ -5,7 +5,8 @@ event n, judged by equality; decoding puts equal values back. Large contents go 
 own, by digest. A fold needs neither: it reads the events alone.
 """
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -91,9 +92,7 @@ def decode_header(value: bytes) -> Header:
 def encode_commit(commit: Commit) -> tuple[bytes, Contents]:
     """The raw value of a commit, and the large contents that must be stored before it."""
     contents: Contents = []
-    thin = msgspec.to_builtins(commit.input)
-    _thin(thin, commit.input, commit.events)
-    _store_input(thin, contents)
+    thin = _thin(commit.input, commit.events, contents)
     events = _thin_events(commit.events, contents)
     parts = [
         b'{"at":%d,"position":%d,"input":' % (commit.at, commit.position),
@@ -109,15 +108,8 @@ def encode_commit(commit: Commit) -> tuple[bytes, Contents]:
 
 def content_in(event: Event) -> AnyContent | None:
     """The content an event carries, where it is one that carries any."""
-    match event:
-        case ContextAdded():
-            return event.item.content
-        case ContextReplaced():
-            return event.content
-        case CallAnswered() | ToolLate():
-            return event.output.content
-        case _:
-            return None
+    find = _CARRIERS.get(type(event))
+    return None if find is None else find(event)  # type: ignore[no-any-return]
 
 
 def with_content(event: Event, content: AnyContent) -> Event:
@@ -132,68 +124,100 @@ def with_content(event: Event, content: AnyContent) -> Event:
             return event
 
 
-def _turn_part(event: Event, name: str) -> Any:
-    if isinstance(event, ContextAdded) and isinstance(event.item.kind, AssistantMessage):
-        return getattr(event.item.kind, name) or None
-    return None
+def _turn_part(name: str) -> Callable[[ContextAdded], Any]:
+    def of(event: ContextAdded) -> Any:
+        kind = event.item.kind
+        return getattr(kind, name) or None if isinstance(kind, AssistantMessage) else None
+
+    return of
 
 
-HOLDERS: dict[str, Callable[[Event], Any]] = {
-    "content": content_in,
-    "calls": lambda event: _turn_part(event, "tool_calls"),
-    "reasoning": lambda event: _turn_part(event, "reasoning"),
-    "usage": lambda event: event.usage if isinstance(event, ModelFinished) else None,
-    "model": lambda event: event.to if isinstance(event, ModelChanged) else None,
-    "policy": lambda event: event.to if isinstance(event, PolicyChanged) else None,
-    "tools": lambda event: (
-        event.tools if isinstance(event, ToolsChanged | PartsDescribed) else None
-    ),
+Holders = dict[type, Callable[[Any], Any]]
+_CARRIERS: Holders = {
+    ContextAdded: lambda event: event.item.content,
+    ContextReplaced: lambda event: event.content,
+    CallAnswered: lambda event: event.output.content,
+    ToolLate: lambda event: event.output.content,
 }
-"""By the name of an input's field: what of an event may hold it."""
+HOLDERS: dict[str, Holders] = {
+    "content": _CARRIERS,
+    "calls": {ContextAdded: _turn_part("tool_calls")},
+    "reasoning": {ContextAdded: _turn_part("reasoning")},
+    "usage": {ModelFinished: lambda event: event.usage},
+    "model": {ModelChanged: lambda event: event.to},
+    "policy": {PolicyChanged: lambda event: event.to},
+    "tools": {
+        ToolsChanged: lambda event: event.tools,
+        PartsDescribed: lambda event: event.tools,
+    },
+}
+"""By the name of an input's field: which events may hold it, and what of them."""
 INNER = ("items", "item", "response", "output")
 """Fields of inputs whose values have such fields themselves."""
 
 
-def _pairs(thin: Any, input: Any) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Each part of the input that may have held fields, plain and typed."""
-    yield thin, input
-    for name in INNER:
-        plain, typed = thin.get(name), getattr(input, name, ())
-        if isinstance(plain, list | tuple):
-            yield from zip(plain, typed, strict=True)
-        elif isinstance(plain, dict):
-            yield plain, typed
+@functools.cache
+def _fields(kind: type[Struct]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Which fields of a struct may be held, and which may have such fields inside."""
+    names = kind.__struct_fields__
+    held = tuple(name for name in HOLDERS if name in names)
+    return held, tuple(name for name in INNER if name in names)
 
 
-def _thin(thin: Any, input: Input, events: tuple[Event, ...]) -> None:
-    for plain, typed in _pairs(thin, input):
-        for name, held_by in HOLDERS.items():
-            if name not in plain:
-                continue
-            value = getattr(typed, name)
-            if value is None or value == ():
-                continue
-            for place, event in enumerate(events):
-                if held_by(event) == value:
-                    plain[name] = {"held": place}
-                    break
+def _thin(input: Input, events: tuple[Event, ...], contents: Contents) -> Any:
+    """The input without what its events hold."""
+    held, inner = _fields(type(input))
+    if not held and not inner:
+        return input
+    thin = msgspec.to_builtins(input)
+    _point(thin, input, held, events)
+    for name in inner:
+        plain, typed = thin.get(name), getattr(input, name)
+        if isinstance(plain, dict):
+            _point(plain, typed, _fields(type(typed))[0], events)
+        elif plain:
+            for each, one in zip(plain, typed, strict=True):
+                _point(each, one, _fields(type(one))[0], events)
+    _store_input(thin, contents)
+    return thin
 
 
-def _thin_events(events: tuple[Event, ...], contents: Contents) -> list[Event]:
+def _point(plain: Any, typed: Any, names: tuple[str, ...], events: tuple[Event, ...]) -> None:
+    """Put the event's place where the value stands that it holds."""
+    for name in names:
+        if name not in plain:
+            continue
+        value = getattr(typed, name)
+        if value is None or value == ():
+            continue
+        holders = HOLDERS[name]
+        for place, event in enumerate(events):
+            held_by = holders.get(type(event))
+            if held_by is not None and held_by(event) == value:
+                plain[name] = {"held": place}
+                break
+
+
+def _thin_events(events: tuple[Event, ...], contents: Contents) -> Sequence[Event]:
     first: dict[AnyContent, int] = {}
-    written: list[Event] = []
+    written: list[Event] | None = None
     for place, event in enumerate(events):
         content = content_in(event)
-        if content is not None and not isinstance(content, Held | Stored):
-            size = content_len(content)
-            if size > HELD_MIN:
-                holder = first.setdefault(content, place)
-                if holder != place:
-                    event = with_content(event, Held(holder))
-                elif size * 6 > LARGE_BYTES:
-                    event = with_content(event, _stored(content, contents))
-        written.append(event)
-    return written
+        if content is None or isinstance(content, Held | Stored):
+            continue
+        size = content_len(content)
+        if size <= HELD_MIN:
+            continue
+        thin: AnyContent = content
+        holder = first.setdefault(content, place)
+        if holder != place:
+            thin = Held(holder)
+        elif size * 6 > LARGE_BYTES:
+            thin = _stored(content, contents)
+        if thin is not content:
+            written = list(events) if written is None else written
+            written[place] = with_content(event, thin)
+    return events if written is None else written
 
 
 def _stored(content: Content, contents: Contents) -> AnyContent:
@@ -262,13 +286,15 @@ def _thick(plain: dict[str, Any], events: tuple[Event, ...], load: Loader | None
     for value in inner:
         parts += value if isinstance(value, list) else [value] if isinstance(value, dict) else []
     for part in parts:
-        for name, held_by in HOLDERS.items():
+        for name, holders in HOLDERS.items():
             value = part.get(name)
             if not isinstance(value, dict):
                 continue
             place = value.get("held")
             if isinstance(place, int) and len(value) == 1 and place < len(events):
-                part[name] = msgspec.to_builtins(held_by(events[place]))
+                held_by = holders.get(type(events[place]))
+                held = None if held_by is None else held_by(events[place])
+                part[name] = msgspec.to_builtins(held)
             elif value.get("tag") == "stored":
                 stored = msgspec.convert(value, Stored)
                 part[name] = msgspec.to_builtins(_loaded(stored, load))
@@ -289,9 +315,6 @@ def _whole_events(events: tuple[Event, ...], load: Loader | None) -> tuple[Event
             whole = list(events) if whole is None else whole
             whole[place] = with_content(event, _loaded(content, load))
     return events if whole is None else tuple(whole)
-
-
-_CARRIERS = frozenset({ContextAdded, ContextReplaced, CallAnswered, ToolLate})
 
 
 def _loaded(stored: Stored, load: Loader | None) -> AnyContent:

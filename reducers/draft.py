@@ -4,8 +4,9 @@ A draft lives inside one `step` and never leaves it. What is said gets its numbe
 step here, so no rule has to know them.
 """
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
+from reducers.machines.calls import unfinished
 from reducers.reducer import Reducer
 from reducers.state import State, evolve
 from reducers.vocabulary.content import Held
@@ -47,19 +48,17 @@ class Draft:
         self.raised: BaseException | None = None
 
     def say(self, event: Event) -> None:
+        """Fold a new event and put it down."""
         state = self.state
         if isinstance(event, Recorded):
-            if self.by_loop:
-                loop = state.loop
+            # The event was made to be said: nobody else has it yet, so it is filled in, not copied.
+            force_setattr(event, "seq", state.last_seq + 1)
+            loop = state.loop
+            # A turn that was closed over its calls still owns what comes of them.
+            if self.by_loop and (loop.is_open or unfinished(state.calls)):
                 claims = isinstance(event, StateChanged) and is_busy(event.to)
-                event = replace(
-                    event,
-                    seq=state.last_seq + 1,
-                    turn=loop.turn if loop.is_open else 0,
-                    step=loop.step + claims if loop.is_open else 0,
-                )
-            else:
-                event = replace(event, seq=state.last_seq + 1)
+                force_setattr(event, "turn", loop.turn)
+                force_setattr(event, "step", loop.step + claims)
         self.state = evolve(state, event)
         self.events.append(event)
 

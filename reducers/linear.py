@@ -291,7 +291,6 @@ def pairing_problem(messages: Iterable[Message]) -> str | None:
     """What breaks the pairing law in a request, or None: each call is answered exactly once,
     behind its turn and before anything else."""
     due: list[str] = []
-    seen: set[str] = set()
     for place, message in enumerate(messages):
         if message.role == "tool":
             if message.tool_call_id not in due:
@@ -300,9 +299,5 @@ def pairing_problem(messages: Iterable[Message]) -> str | None:
             continue
         if due:
             return f"message {place} comes while {due[0]!r} has no answer"
-        for call in message.calls():
-            if call.id in seen:
-                return f"message {place} uses the call id {call.id!r} again"
-            seen.add(call.id)
-            due.append(call.id)
+        due += [call.id for call in message.calls()]
     return f"the request ends while {due[0]!r} has no answer" if due else None

@@ -4,6 +4,7 @@ The seams are frozen. What is kept between calls (the last projection) saves wor
 every answer is a function of the state alone.
 """
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -24,7 +25,7 @@ from reducers.tokens import (
 )
 from reducers.vocabulary.digests import digest_of, raw_digest
 from reducers.vocabulary.errors import SeamFailed
-from reducers.vocabulary.events import UNCHANGED, Splice
+from reducers.vocabulary.events import UNCHANGED, Skipped, Splice
 from reducers.vocabulary.items import ContextItem
 from reducers.vocabulary.messages import Message, ModelRequest
 from reducers.vocabulary.persistent import Vector
@@ -84,7 +85,11 @@ class Reducer:
     def figures(self, state: State, item: ContextItem) -> tuple[int, int]:
         """Tokens of an item, and its pieces that have no price."""
         raw = self.counter.count_item(item)
-        return self.counter.price(raw, self.calibration(state)), uncounted_item(self.counter, item)
+        tokens = self.counter.price(raw, self.calibration(state))
+        uncounted = uncounted_item(self.counter, item)
+        if type(tokens) is not int or type(uncounted) is not int:
+            raise SeamFailed(f"the counter gave {tokens!r} and {uncounted!r}: figures are integers")
+        return tokens, uncounted
 
     # -- requests ----------------------------------------------------------------------------
 
@@ -122,7 +127,7 @@ class Reducer:
             uncounted = projected.uncounted
             digest = projected.digest(*rest)
         else:
-            projection = self.projector.project(present(state.context))
+            projection = _checked(self.projector.project(present(state.context)))
             messages = projection.messages
             problem = pairing_problem(messages)
             if problem is not None:
@@ -156,7 +161,8 @@ class Reducer:
         """The request's lists as changes of those of the request before."""
         old = state.requests
         known = None
-        if self._lists is not None and self._lists[0] is old.included:
+        lists = old.included, old.skipped, old.repairs
+        if self._lists is not None and all(map(operator.is_, self._lists, lists)):
             known = self._lists[3]
         included, skipped, repairs = (
             _splice(before, now, known, field)
@@ -173,6 +179,20 @@ class Reducer:
         old = state.requests
         if self._last is not None:
             self._lists = (old.included, old.skipped, old.repairs, self._last)
+
+
+_Lists = tuple[tuple[Message, ...], tuple[int, ...], tuple[Skipped, ...], tuple[str, ...]]
+_lists = msgspec.json.Decoder(_Lists)
+
+
+def _checked(projection: Projection) -> Projection:
+    """What a projector of the user's made, if its lists can be sent and recorded."""
+    given = (projection.messages, projection.included, projection.skipped, projection.repairs)
+    try:
+        _lists.decode(_encode([list(one) for one in given]))
+    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+        raise SeamFailed(f"the projector made lists that cannot be recorded: {error}") from error
+    return projection
 
 
 def _whole_digest(messages: Iterable[Message], rest: tuple[bytes, ...]) -> str:

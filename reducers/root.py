@@ -30,7 +30,7 @@ def step(state: State, input: Input, reducer: Reducer | None = None) -> Step:
         return Step(state, (), (), draft.raised)
     after = replace(draft.state, position=state.position + 1)
     events = tuple(draft.events)
-    effects = tuple(effect for event in events for effect in announced(event, after.position))
+    effects = tuple([one for event in events if (one := announced(event, after.position))])
     return Step(after, events, effects, draft.raised)
 
 
@@ -49,7 +49,7 @@ def _advance(draft: Draft) -> None:
 def _speak(draft: Draft) -> str:
     """The name of the first rule that has something to say, said; empty when none has."""
     said = len(draft.events)
-    for rule in RULES:
+    for rule in RULES[type(draft.state.loop.phase)]:
         try:
             rule(draft)
         except AssertionError:

@@ -1,7 +1,7 @@
 """The rules of the loop, in order of priority: what follows from the joint state.
 
-Each rule is asked from the top until one has something to say; then they are asked again, until
-nobody speaks. Read from top to bottom they are the specification of the loop.
+Those that belong to the phase are asked from the top until one has something to say; then it is
+asked again, until nobody speaks. Read from top to bottom they are the specification of the loop.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,15 @@ from reducers.vocabulary.events import (
 )
 from reducers.vocabulary.json import object_problem
 from reducers.vocabulary.models import ModelInfo, Overrun
-from reducers.vocabulary.phases import Executing, Finished, Idle, Ready, Requesting
+from reducers.vocabulary.phases import (
+    Deciding,
+    Executing,
+    Finished,
+    Idle,
+    Phase,
+    Ready,
+    Requesting,
+)
 from reducers.vocabulary.policies import judge
 
 
@@ -100,7 +108,7 @@ def _overrun(draft: Draft, draw: Draw, model: ModelInfo) -> Overrun | None:
 def request_calls(draft: Draft) -> None:
     """Look at the next call of the reply: announce it, and answer at once what cannot be run."""
     state = draft.state
-    if not isinstance(state.loop.phase, Requesting) or state.requests.is_due:
+    if state.requests.is_due:
         return
     if not state.calls.proposed or with_status(state.calls, "judging"):
         return
@@ -131,9 +139,12 @@ def _asked(draft: Draft, name: str) -> ToolCall:
 def announce_permissions(draft: Draft) -> None:
     """When the whole reply has been looked at: say what is granted, ask what is not, and rest."""
     state = draft.state
-    if not isinstance(state.loop.phase, Requesting) or state.requests.is_due:
-        return
-    if state.requests.in_flight or state.calls.proposed or with_status(state.calls, "judging"):
+    if (
+        state.requests.is_due
+        or state.requests.in_flight
+        or state.calls.proposed
+        or with_status(state.calls, "judging")
+    ):
         return
     for call in with_status(state.calls, "requested", "judged"):
         _permit(draft, call)
@@ -168,7 +179,7 @@ def _permit(draft: Draft, call: Call) -> None:
 def go_on_with_turn(draft: Draft) -> None:
     """A turn drives itself: from ready to the calls, from idle to the next request."""
     loop = draft.state.loop
-    if loop.drive != "turn" or not isinstance(loop.phase, Idle | Ready):
+    if loop.drive != "turn":
         return
     limit = draft.state.session.config.max_requests_per_turn
     if loop.is_interrupted:
@@ -184,9 +195,12 @@ def go_on_with_turn(draft: Draft) -> None:
 def run_calls(draft: Draft) -> None:
     """Serially one call after the other; in parallel all at once, and results when all are in."""
     state = draft.state
-    if not isinstance(state.loop.phase, Executing) or with_status(state.calls, "running"):
+    phase = state.loop.phase
+    assert isinstance(phase, Executing)
+    calls = calls_machine.of_execution(state.calls, phase.calls)
+    if any(call.status == "running" for call in calls):
         return
-    waiting = with_status(state.calls, "prepared", "answered")
+    waiting = tuple([call for call in calls if call.status in ("prepared", "answered")])
     if not waiting:
         draft.enter(Idle())
         return
@@ -219,16 +233,16 @@ def _start(draft: Draft, call: Call) -> None:
 
 def close_turn(draft: Draft) -> None:
     loop = draft.state.loop
-    if loop.is_open and isinstance(loop.phase, Finished):
+    if loop.is_open:
         draft.say(TurnClosed(turn=loop.turn, reason="finished"))
 
 
-RULES: tuple[Callable[[Draft], None], ...] = (
-    answer_left_calls,
-    send_request,
-    request_calls,
-    announce_permissions,
-    run_calls,
-    go_on_with_turn,
-    close_turn,
-)
+RULES: dict[type[Phase], tuple[Callable[[Draft], None], ...]] = {
+    Requesting: (answer_left_calls, send_request, request_calls, announce_permissions),
+    Deciding: (),
+    Ready: (go_on_with_turn,),
+    Executing: (run_calls,),
+    Idle: (go_on_with_turn,),
+    Finished: (close_turn,),
+}
+"""By the phase the loop is in: who may have something to say there, in order of priority."""

@@ -39,6 +39,7 @@ from reducers.vocabulary.events import (
     CounterObserved,
     Event,
     ModelRequested,
+    Recorded,
     ToolRequested,
 )
 from reducers.vocabulary.inputs import Input
@@ -167,9 +168,8 @@ def evolve(state: State, event: Event) -> State:
     fields = {} if joint is None else joint(state, event, here)
     for field, change in TABLE.get(kind, ()):
         fields[field] = change(getattr(state, field), event, here)
-    seq = getattr(event, "seq", 0)
-    if seq:
-        fields["last_seq"] = seq
+    if isinstance(event, Recorded) and event.seq:
+        fields["last_seq"] = event.seq
     return replace(state, **fields)
 
 

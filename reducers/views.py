@@ -61,6 +61,12 @@ class Record:
         return self._event
 
     @property
+    def content(self) -> Any:
+        """The content of an added item, whole also where the log holds it by its call."""
+        assert isinstance(self._event, ContextAdded)
+        return (self._extra or {}).get("content", self._event.item.content)
+
+    @property
     def event(self) -> dict[str, Any]:
         """The event as a plain object: `event` is its name, its fields beside it."""
         return {"event": self.name, **_payload(self._event, self._extra or {})}

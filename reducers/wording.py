@@ -54,6 +54,13 @@ def crashed(said: str) -> str:
     return f"The tool crashed{_behind(said)}."
 
 
+def incomplete() -> str:
+    return (
+        "It did not run to completion: what it waited for was cancelled. Whether it took effect is "
+        "unknown: look before doing it again."
+    )
+
+
 def outcome_unknown() -> str:
     return (
         "It was started and its result was never received. Whether it took effect is unknown: "

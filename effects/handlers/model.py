@@ -1,7 +1,10 @@
 """`CallModel`: ask the provider, and say what came of it."""
 
+import anyio
 import attrs
 
+from effects.handlers.cancelled import is_cancelled
+from effects.handlers.words import said
 from effects.ports import DeltaSink, Provider, ProviderFailure
 from reducers.announce import ModelWork
 from reducers.vocabulary.effects import CallModel
@@ -23,23 +26,30 @@ async def call_model(
 ) -> ModelAnswer:
     """Whatever the provider raises is an answer too: the request failed, and why."""
     if provider is None:
-        return _failed(effect, ProviderFailure("the provider is gone", "model.absent"))
+        return failed(effect, ProviderFailure("the provider is gone", "model.absent"))
     try:
         response = await provider.respond(work.request, sink)
         if not isinstance(response, ModelResponse):
             raise TypeError(f"respond() returned {type(response).__name__}, not a ModelResponse")
     except Exception as error:
-        return _failed(effect, error)
+        return failed(effect, error)
+    except anyio.get_cancelled_exc_class():
+        if is_cancelled():
+            sink.abandon()
+            raise
+        return failed(effect, ProviderFailure("what the provider waited for was cancelled"))
     finally:
         sink.close()
     return ModelAnswer(ModelSettled(effect.id, response))
 
 
-def _failed(effect: CallModel, error: Exception) -> ModelAnswer:
+def failed(effect: CallModel, error: Exception) -> ModelAnswer:
+    """The failure an exception amounts to. A `code` is believed of our own exceptions only."""
     too_long = TooLong.of(error)
+    code = error.code if isinstance(error, ProviderFailure) else "model.failed"
     failure = Failure(
-        error=str(error) or type(error).__name__,
-        code="model.too_long" if too_long else getattr(error, "code", "model.failed"),
+        error=said(error),
+        code="model.too_long" if too_long else code,
         overrun=None if too_long is None else too_long.overrun,
     )
     return ModelAnswer(ModelSettled(effect.id, failure=failure), error)

@@ -2,16 +2,23 @@
 
 from typing import Any
 
+import anyio
 import attrs
 
+from effects.handlers.cancelled import is_cancelled
+from effects.handlers.words import said
 from effects.ports import PermissionRequest, Tool
 from reducers.announce import JudgeWork
 from reducers.vocabulary.effects import JudgeCall
+from reducers.vocabulary.errors import InvalidInput
 from reducers.vocabulary.inputs import CallJudged
+from reducers.vocabulary.tools import Capability
 
 
 @attrs.frozen
 class Judgement:
+    """The input that settles the effect, and the exception behind a failure, for the caller."""
+
     input: CallJudged
     cause: Exception | None = None
 
@@ -23,14 +30,20 @@ async def judge_call(
     try:
         return Judgement(await _judged(effect, work, tool, policy))
     except Exception as error:
-        text = str(error) or type(error).__name__
-        return Judgement(CallJudged(effect.id, failure=text), error)
+        return not_judged(effect, error)
+    except anyio.get_cancelled_exc_class():
+        if is_cancelled():
+            raise
+        return not_judged(effect, InvalidInput("what the policy waited for was cancelled"))
+
+
+def not_judged(effect: JudgeCall, error: Exception) -> Judgement:
+    return Judgement(CallJudged(effect.id, failure=said(error)), error)
 
 
 async def _judged(effect: JudgeCall, work: JudgeWork, tool: Tool | None, policy: Any) -> CallJudged:
-    needs = getattr(tool, "needs", None)
+    capabilities = _needs(work, tool)
     limits = getattr(tool, "limit", None)
-    capabilities = tuple(work.capabilities) if needs is None else tuple(needs(work.call))
     limit = None if limits is None else limits(work.call)
     verdict, why = None, ""
     if work.policy.rules is None:
@@ -39,8 +52,18 @@ async def _judged(effect: JudgeCall, work: JudgeWork, tool: Tool | None, policy:
         )
         verdict = await policy.evaluate(request)
         if verdict not in ("allow", "ask", "deny"):
-            raise ValueError(f"the policy said {verdict!r}: say allow, ask or deny")
+            raise InvalidInput(f"the policy said {verdict!r}: say allow, ask or deny")
         explain = getattr(policy, "why", None)
         if verdict == "deny" and explain is not None:
             why = explain(request) or ""
     return CallJudged(effect.id, verdict, why, capabilities, limit)
+
+
+def _needs(work: JudgeWork, tool: Tool | None) -> tuple[Capability, ...]:
+    needs = getattr(tool, "needs", None)
+    if needs is None:
+        return tuple(work.capabilities)
+    found = needs(work.call)
+    if isinstance(found, str):
+        raise InvalidInput(f"needs() of {work.call.tool} gave a text: give a list of capabilities")
+    return tuple(found)

@@ -2,6 +2,11 @@
 
 from typing import Any
 
+import anyio
+from msgspec.structs import replace
+
+from effects.handlers.cancelled import is_cancelled
+from effects.handlers.words import said
 from effects.ports import OutputSink, Tool, ToolError
 from reducers import wording
 from reducers.announce import ToolWork
@@ -18,29 +23,43 @@ async def run_tool(
 ) -> ToolSettled:
     """A declared failure is a result; anything else the tool raises is a crash, and one too."""
     if tool is None:
-        text = f"The tool {work.call.tool!r} is not available in this process."
-        return ToolSettled(effect.id, ToolOutput(Text(text), is_error=True))
+        return _failed(effect, f"The tool {work.call.tool!r} is not available in this process.")
     try:
         output, mended = as_output(await tool.invoke(work.call, sink))
     except ToolError as error:
-        return ToolSettled(effect.id, ToolOutput(Text(str(error)), is_error=True))
+        return _failed(effect, said(error))
     except Exception as error:
-        said = f"{type(error).__name__}: {error}".rstrip(": ")
-        output = ToolOutput(Text(wording.crashed(said)), is_error=True)
-        return ToolSettled(effect.id, output, crashed=True)
+        return ToolSettled(effect.id, crashed(error), crashed=True)
+    except anyio.get_cancelled_exc_class():
+        if is_cancelled():
+            sink.abandon()
+            raise
+        return _failed(effect, wording.incomplete())
     finally:
         sink.close()
-    return ToolSettled(effect.id, output, mended=mended)
+    return ToolSettled(effect.id, output, mended=mended + sink.mended)
+
+
+def _failed(effect: RunTool, text: str) -> ToolSettled:
+    return ToolSettled(effect.id, ToolOutput(Text(text), is_error=True))
+
+
+def crashed(error: BaseException) -> ToolOutput:
+    """The result of a call whose tool raised what it did not declare."""
+    name, words = type(error).__name__, said(error)
+    text = name if words == name else f"{name}: {words}"
+    return ToolOutput(Text(wording.crashed(text)), is_error=True)
 
 
 def as_output(value: Any) -> tuple[ToolOutput, int]:
     """What a tool returned as an output, and how many characters of it had to be mended.
 
-    Text, bytes read as UTF-8, a content, or any JSON value; a value JSON cannot say (NaN, an
-    object of some class) is an error result that names it.
+    Text, bytes read as UTF-8, a content, or any JSON value, bare or in a `ToolOutput`; a value JSON
+    cannot say (NaN, an object of some class) is an error result that names it.
     """
     if isinstance(value, ToolOutput):
-        return value, 0
+        found, mended = as_output(value.content)
+        return replace(found, is_error=bool(value.is_error) or found.is_error), mended
     if isinstance(value, bytes | bytearray):
         text, mended = mend_bytes(bytes(value))
         return ToolOutput(Text(text)), mended
@@ -62,6 +81,10 @@ async def reconcile_outcome(
         found = await reconcile(work.call, work.key)
     except Exception:
         # Asking is not running: a tool that cannot even be asked leaves the question to people.
+        return OutcomeReconciled(effect.id)
+    except anyio.get_cancelled_exc_class():
+        if is_cancelled():
+            raise
         return OutcomeReconciled(effect.id)
     if found is None:
         return OutcomeReconciled(effect.id)

@@ -52,6 +52,8 @@ class FileLog:
     """Of the file itself, symbolic links resolved."""
     torn: int
     """Bytes a crash had left behind the last commit, set aside in `<log>.torn` on opening."""
+    cached_position: int
+    """Of the state cache this log was opened from, 0 without one."""
     cache_problem: str | None
     """Why the state cache was not used, or not written; None when nothing is wrong with it."""
 
@@ -91,6 +93,7 @@ class FileLog:
         self.chain = opened.place.chain
         self.path = opened.path
         self.torn = opened.torn
+        self.cached_position = 0 if opened.cache is None else opened.cache.position
         self.cache_problem = opened.cache_problem
         self._calls = calls
         self._write = calls.write

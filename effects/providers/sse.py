@@ -2,18 +2,26 @@
 
 Its reader (2.16) keeps a byte-order mark, so that the first field is unknown and its event lost;
 decodes by the charset of the header, although an event stream is UTF-8 whatever a proxy says; and
-drops a last event without a blank line behind it. The first two end with the right encoding, the
-third with a blank line that is added at the end.
+drops a last event without a blank line behind it. So it gets text that was decoded here, and a
+blank line at its end.
 """
 
+from codecs import getincrementaldecoder
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
+
+import anyio
+
+from effects.providers.http import let_go
 
 if TYPE_CHECKING:
     from httpx2 import Response, ServerSentEvent
 
 EVENT_MAX = 64 * 2**20
 """Bytes of one event. No answer comes near; a server that sends no line end does."""
+DRAIN_S = 0.05
+"""How long the end of a body is waited for, so that its connection can be used again."""
 
 
 class EventReader:
@@ -22,11 +30,11 @@ class EventReader:
     def __init__(self, response: "Response") -> None:
         from httpx2 import EventSource
 
-        response.encoding = "utf-8-sig"
         self.headers = response.headers
         self.request = response.request
         self.at_end = False
         self._response = response
+        self._text = self._decoded()
         # What the reader asks of a response is what this class has.
         source = EventSource(cast("Response", self), max_event_size=EVENT_MAX)
         self._events = aiter(source)
@@ -38,8 +46,26 @@ class EventReader:
                 return event
         return None
 
-    async def aiter_text(self) -> AsyncIterator[str]:
-        async for text in self._response.aiter_text():
-            yield text
+    def aiter_text(self) -> AsyncIterator[str]:
+        return self._text
+
+    async def aclose(self, *, is_done: bool) -> None:
+        """Let go of the response; after its last event it is at its end, or as good as there."""
+        if is_done:
+            with anyio.move_on_after(DRAIN_S, shield=True), suppress(Exception):
+                async for _ in self._events:
+                    pass
+        await let_go(self._response, self._events, self._text)
+
+    async def _decoded(self) -> AsyncIterator[str]:
+        """An event that is whole is read before the error that came behind it."""
+        decoder, error = getincrementaldecoder("utf-8-sig")("replace"), None
+        try:
+            async for piece in self._response.aiter_bytes():
+                yield decoder.decode(piece)
+        except Exception as found:
+            error = found
         self.at_end = True
-        yield "\n\n"
+        yield decoder.decode(b"", final=True) + "\n\n"
+        if error is not None:
+            raise error

@@ -5,25 +5,79 @@ cattrs; what does not fit is an error the model can read and mend, and the funct
 """
 
 import inspect
-import json
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, get_type_hints, overload
 
 import anyio
 import attrs
-import cattrs
 import msgspec
 
-from effects.handlers.tool import as_output
+from effects.handlers.tool import as_output, crashed
 from effects.ports import OutputSink, ToolError
+from effects.tools.arguments import check_hints, structured
 from effects.tools.schema import schema_of
-from reducers import wording
-from reducers.vocabulary.content import Text, ToolCall
+from reducers.vocabulary.content import ToolCall
 from reducers.vocabulary.errors import InvalidInput
-from reducers.vocabulary.json import NotJson, compact, parse_object
+from reducers.vocabulary.json import compact
 from reducers.vocabulary.tools import ToolOutput, ToolSpec, parse_capability
 
 Reconcile = Callable[..., Any]
+
+
+def _recorded(value: Any, sink: OutputSink) -> ToolOutput:
+    output, mended = as_output(value)
+    sink.mended += mended
+    return output
+
+
+class _Threaded:
+    """A run in a thread, which cannot be stopped: when its await is cancelled it goes on, and its
+    end, once it comes, is told as a late answer."""
+
+    def __init__(
+        self, function: Callable[..., Any], given: dict[str, Any], sink: OutputSink
+    ) -> None:
+        self._function = function
+        self._given = given
+        self._sink = sink
+        self._lock = threading.Lock()
+        self._is_left = False
+        self._ended: tuple[Any, Exception | None] | None = None
+
+    async def run(self) -> Any:
+        try:
+            return await anyio.to_thread.run_sync(self._work, abandon_on_cancel=True)
+        except anyio.get_cancelled_exc_class():
+            with self._lock:
+                self._is_left = True
+                ended = self._ended
+            if ended is not None:  # it had come to its end, and nobody was told
+                self._tell(*ended)
+            raise
+
+    def _work(self) -> Any:
+        value, error = None, None
+        try:
+            value = self._function(**self._given)
+        except Exception as raised:
+            error = raised
+        with self._lock:
+            self._ended = value, error
+            is_left = self._is_left
+        if is_left:
+            self._tell(value, error)
+        if error is not None:
+            raise error
+        return value
+
+    def _tell(self, value: Any, error: Exception | None) -> None:
+        if isinstance(error, ToolError):
+            self._sink.settle_late(ToolOutput.error(str(error)))
+        elif error is not None:
+            self._sink.settle_late(crashed(error))
+        else:
+            self._sink.settle_late(_recorded(value, self._sink))
 
 
 @attrs.define
@@ -45,38 +99,16 @@ class FunctionTool:
         return self._spec
 
     async def invoke(self, call: ToolCall, output: OutputSink) -> ToolOutput:
-        given = self._arguments(call)
+        given = structured(self.function, self._hints, call)
         if self._sink:
             given[self._sink] = output
         if inspect.iscoroutinefunction(self.function):
             value = await self.function(**given)
         elif self._in_thread:
-            value = await self._threaded(given, output)
+            value = await _Threaded(self.function, given, output).run()
         else:
             value = self.function(**given)
-        return as_output(value)[0]
-
-    async def _threaded(self, given: dict[str, Any], output: OutputSink) -> Any:
-        """A thread cannot be stopped: cancelled, it goes on, and tells its end as a late answer."""
-        is_left = False
-
-        def run() -> Any:
-            try:
-                value = self.function(**given)
-            except Exception as error:
-                if is_left:
-                    said = f"{type(error).__name__}: {error}"
-                    output.settle_late(ToolOutput(Text(wording.crashed(said)), is_error=True))
-                raise
-            if is_left:
-                output.settle_late(as_output(value)[0])
-            return value
-
-        try:
-            return await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
-        except anyio.get_cancelled_exc_class():
-            is_left = True
-            raise
+        return _recorded(value, output)
 
     def reconciler(self, function: Reconcile) -> Reconcile:
         """Mark what tells, by key, whether an earlier run took effect; it must not run anything.
@@ -88,62 +120,19 @@ class FunctionTool:
         self._spec = msgspec.structs.replace(self._spec, reconciles=True)
         return function
 
-    async def reconcile(self, call: ToolCall, key: str) -> ToolOutput | None:
+    @property
+    def reconcile(self) -> Callable[[ToolCall, str], Awaitable[object]]:
+        """Only there when there is a reconciler: a tool is asked what it has."""
         if self._reconcile is None:
-            return None
+            raise AttributeError(f"the tool {self._spec.id} has no reconciler")
+        return self._ask
+
+    async def _ask(self, call: ToolCall, key: str) -> object:
+        assert self._reconcile is not None
         wanted = inspect.signature(self._reconcile).parameters
-        given = {name: value for name, value in self._arguments(call).items() if name in wanted}
-        found = self._reconcile(key, **given)
-        value = await found if inspect.isawaitable(found) else found
-        return None if value is None else as_output(value)[0]
-
-    def _arguments(self, call: ToolCall) -> dict[str, Any]:
-        """Structured by the function's types. Raises `ToolError` that says what does not fit."""
-        try:
-            plain = parse_object(call.args)
-        except NotJson as problem:
-            raise ToolError(f"The arguments are not one JSON object: {problem}.") from None
-        problems = self._misfits(plain)
-        given: dict[str, Any] = {}
-        for name, value in plain.items():
-            if name in self._hints:
-                try:
-                    given[name] = _CONVERTER.structure(value, self._hints[name])
-                except Exception as error:
-                    problems += [f"{name}: {one}" for one in _said(error)]
-        if problems:
-            raise ToolError(f"The arguments do not fit {call.tool}: {'; '.join(problems)}.")
-        return given
-
-    def _misfits(self, plain: dict[str, Any]) -> list[str]:
-        parameters = inspect.signature(self.function).parameters
-        missing = [
-            f"{name} is missing"
-            for name in self._hints
-            if name not in plain and parameters[name].default is inspect.Parameter.empty
-        ]
-        unknown = [f"there is no argument {name!r}" for name in plain if name not in self._hints]
-        return missing + unknown
-
-
-def _strict(kind: type) -> Callable[[Any, Any], Any]:
-    def structure(value: Any, _: Any) -> Any:
-        is_number = kind is float and type(value) is int
-        if type(value) is not kind and not is_number:
-            raise TypeError(f"expected {_WORDS[kind]}, got {json.dumps(value)[:60]}")
-        return kind(value)
-
-    return structure
-
-
-_WORDS = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
-_CONVERTER = cattrs.Converter(forbid_extra_keys=True)
-for _kind in _WORDS:
-    _CONVERTER.register_structure_hook(_kind, _strict(_kind))
-
-
-def _said(error: Exception) -> list[str]:
-    return [one.replace(" @ $", " at ").strip() for one in cattrs.transform_error(error)]
+        given = structured(self.function, self._hints, call)
+        found = self._reconcile(key, **{name: given[name] for name in given if name in wanted})
+        return await found if inspect.isawaitable(found) else found
 
 
 @overload
@@ -178,12 +167,14 @@ def tool(
     """
 
     def make(function: Callable[..., Any]) -> FunctionTool:
-        hints = get_type_hints(function)
-        hints.pop("return", None)
-        sink = next((name for name, hint in hints.items() if hint is OutputSink), "")
+        name = id or getattr(function, "__name__", "")
+        if not name:
+            raise InvalidInput(f"{function!r} has no name: give the tool one, @tool(id=...)")
+        hints = _hints_of(function, name)
+        sink = next((one for one, hint in hints.items() if hint is OutputSink), "")
         hints.pop(sink, None)
-        name = id or function.__name__
         _check_signature(function, hints, sink, name)
+        check_hints(name, hints)
         spec = ToolSpec(
             name,
             description or inspect.getdoc(function) or name,
@@ -195,6 +186,17 @@ def tool(
         return FunctionTool(function, spec, hints, sink, thread)
 
     return make if function is None else make(function)
+
+
+def _hints_of(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    try:
+        hints = get_type_hints(function)
+    except Exception as error:
+        raise InvalidInput(
+            f"tool {name}: an annotation cannot be read: {type(error).__name__}: {error}"
+        ) from error
+    hints.pop("return", None)
+    return hints
 
 
 def _check_signature(

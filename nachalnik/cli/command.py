@@ -16,7 +16,9 @@ class Stop(Exception):
 
 
 def write_epilog(
-    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
+    command: click.Command,
+    ctx: click.Context,  # noqa: ARG001 - click's signature
+    formatter: click.HelpFormatter,
 ) -> None:
     """Examples and exit statuses, printed as they are written: click would fill the lines."""
     if command.epilog:
@@ -29,5 +31,8 @@ class Command(click.Command):
 
 def as_json(function: Any) -> Any:
     return click.option(
-        "--json", "is_json", is_flag=True, help="Print JSON and nothing else; messages go to stderr."
+        "--json",
+        "is_json",
+        is_flag=True,
+        help="Print JSON and nothing else; messages go to stderr.",
     )(function)

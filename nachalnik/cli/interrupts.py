@@ -55,7 +55,7 @@ class Interrupts:
             finally:
                 self._scope = self._rest = None
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, *_: int | FrameType | None) -> None:
         self.count += 1
         if self.count >= KILLING:
             os._exit(INTERRUPTED)

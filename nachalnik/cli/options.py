@@ -39,7 +39,9 @@ _OPTIONS = (
         "--allow", metavar="RULE", multiple=True, help="Run these calls. RULE: see below."
     ),
     click.option("--deny", metavar="RULE", multiple=True, help="Refuse these calls."),
-    click.option("--ask", metavar="RULE", multiple=True, help="Let these calls wait for an answer."),
+    click.option(
+        "--ask", metavar="RULE", multiple=True, help="Let these calls wait for an answer."
+    ),
 )
 
 RULES_HELP = """\
@@ -128,7 +130,7 @@ def tools_of(places: Iterable[str]) -> "tuple[Tool, ...]":
 
 
 def load(place: str) -> Any:
-    """The object at MODULE:NAME. Raises `InvalidInput`; `Stop` for a module that ends the process."""
+    """The object at MODULE:NAME. Raises `InvalidInput`, `Stop`."""
     from effects.parts import load_object
 
     importlib.invalidate_caches()

@@ -36,16 +36,16 @@ A session is one file; `nachalnik COMMAND --help` tells more.
 
 
 class Root(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = import_module(f"nachalnik.cli.{cmd_name}").command
         return found
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -92,4 +92,3 @@ def _explained(error: Exception) -> int:
     if isinstance(error, Stop):
         return error.status
     return OWNED if isinstance(error, SessionOwned) else UNUSABLE
-

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 
+from nachalnik.cli.statuses import INTERRUPTED
 from nachalnik.demo import session
 from nachalnik.testing.wire import WireServer
 
@@ -44,7 +45,7 @@ ONCE = """
 COMMANDS = {
     "check": "Every line of the log is as it was written, and every call has its result.",
     "replay": "Every input is judged again, with no model and no tool; the bytes must be equal.",
-    "show": "The whole session, told from its log alone.",
+    "show": "The whole session, from its log alone. Its clock counts, so the times repeat.",
 }
 NEXT = """
 With your own key in OPENAI_API_KEY, or with a local server that speaks Chat Completions (this is
@@ -53,7 +54,9 @@ Ollama's address), and any model that it has:
   {command} run "Say hello." --log my.jsonl --model gpt-5-mini
   {command} run "Say hello." --log my.jsonl --model qwen3 --base-url http://127.0.0.1:11434/v1
 
-Kill it in the middle if you like; then: {command} resume my.jsonl
+Kill one in the middle if you like, and go on with
+
+  {command} resume my.jsonl --model gpt-5-mini
 """
 
 
@@ -70,6 +73,7 @@ def main() -> int:
         if not run_until_killed(log, server.base_url):
             print("The session ended before its tool had written.", file=sys.stderr)
             return 1
+        print(KILLED.rstrip())
         say("3. The session goes on", SECOND)
         starts = anyio.run(session.go_on, log, server.base_url)
         print(ONCE.format(starts=starts, notes=len(list(log.parent.glob(session.NOTES)))))
@@ -97,19 +101,24 @@ def piece_of(reply: bytes) -> str:
 def run_until_killed(log: Path, base_url: str) -> bool:
     """Whether the first process came as far as the effect of its writing tool."""
     command = [sys.executable, "-m", session.__name__, str(log), base_url]
+    has_written = False
     with subprocess.Popen(  # noqa: S603
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        start_new_session=True,  # Ctrl-C is for us, and we end it
     ) as child:
         assert child.stdout is not None
         try:
             for line in child.stdout:
-                if line.rstrip("\n") == session.WRITTEN:
+                has_written = line.rstrip("\n") == session.WRITTEN
+                if has_written:
                     break
                 print(line, end="", flush=True)
         finally:
             child.kill()
-    print(KILLED.rstrip(), flush=True)
-    return child.returncode == -signal.SIGKILL
+    return has_written and child.returncode == -signal.SIGKILL
 
 
 def command_here() -> str:
@@ -119,4 +128,7 @@ def command_here() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

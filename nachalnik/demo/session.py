@@ -7,7 +7,7 @@ writing tool has written, it prints `WRITTEN` and waits to be killed.
 import itertools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -15,16 +15,31 @@ import anyio
 
 from effects.parts import Rules
 from effects.providers.openai_chat import OpenAIChatProvider
-from nachalnik.demo.lines import story
+from nachalnik.cli.timeline import matter
 from nachalnik.demo.tools import reading_tool, writing_tool
 from nachalnik.kernel import Kernel
-from nachalnik.subscriptions import Subscription
+from nachalnik.subscriptions import Live
+from reducers.views import Record
 from reducers.vocabulary.config import Config
 from reducers.vocabulary.items import ContextItem
 
 PROMPT = "Look at README.md and pyproject.toml, then write a note about them."
 WRITTEN = "-- the tool has written its file --"
 NOTES = "*.md"
+
+TOLD = (
+    "model.requested",
+    "model.finished",
+    "tool.requested",
+    "permission.requested",
+    "permission.decided",
+    "tool.started",
+    "tool.finished",
+    "question.opened",
+    "question.answered",
+    "turn.closed",
+)
+"""The records that the story needs; `nachalnik show` tells all."""
 
 STAMP_MS = 1764540000000
 HOUR_MS = 3_600_000
@@ -47,9 +62,10 @@ def open_session(
     return kernel, provider
 
 
-def tell(events: Subscription) -> None:
-    for line in story(events.drain()):
-        print(line, flush=True)
+def tell(events: Iterable[Live]) -> None:
+    for event in events:
+        if isinstance(event, Record) and event.name in TOLD:
+            print(f"  {event.position:>3}  {event.name:<21} {matter(event)}", flush=True)
 
 
 # -- the first process -------------------------------------------------------------------------
@@ -59,7 +75,7 @@ async def begin(log: Path, base_url: str) -> None:
     """Push, run, answer the question with yes, run the writing tool; and wait there."""
 
     def when_written() -> None:
-        tell(events)
+        tell(events.drain())
         print(WRITTEN, flush=True)
         sys.stdin.read()  # ends when the parent is gone
         os._exit(1)
@@ -68,9 +84,9 @@ async def begin(log: Path, base_url: str) -> None:
     events = kernel.subscribe(all=True)
     kernel.push(ContextItem.user(PROMPT))
     await kernel.turn()
-    tell(events)
+    tell(events.drain())
     for question in kernel.pending_permissions():
-        print(f"\n  {question.tool} {question.args}\n  Allowed? yes\n")
+        print(f"\n  May {question.tool} run? The demo says yes in your place.\n", flush=True)
         kernel.decide(question.id, "allow", args=question.args_digest)
     await kernel.turn()
 
@@ -86,10 +102,10 @@ async def go_on(log: Path, base_url: str) -> int:
     kernel, provider = open_session(log, base_url, 1)
     with kernel:
         history = kernel.history(all=True)
-        print("\n".join(story(one for one in history if one.position == kernel.position)))
+        tell(one for one in history if one.position == kernel.position)
         events = kernel.subscribe(all=True)
         await kernel.turn()
-        tell(events)
+        tell(events.drain())
         await provider.aclose()
         started = [one for one in kernel.history() if one.name == "tool.started"]
     return sum(one["tool"] == "write_note" for one in started)

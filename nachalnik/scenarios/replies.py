@@ -35,7 +35,7 @@ def reply(words: Words) -> Answer:
         tokens = words.number("the tokens counted")
         limit = words.number("the limit") if words.take("of") else None
         words.end()
-        return TooLong(Overrun(tokens, limit))
+        return TooLong(Overrun(tokens, limit), f"the provider counts {tokens} tokens")
     cut = words.number("after how many characters") if words.take_all("cut after") else None
     response = _response(words)
     words.end()

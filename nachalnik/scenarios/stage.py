@@ -8,10 +8,12 @@ import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
+import msgspec
+
 from effects.logs.port import EventLog
 from nachalnik.kernel import Kernel
 from nachalnik.scenarios.folder import Folder
-from nachalnik.scenarios.notation import Moment, Verb
+from nachalnik.scenarios.verbs import Moment, Verb
 from reducers.chain import frame_commit
 from reducers.reducer import Projector, Reducer
 from reducers.state import Commit, State
@@ -31,6 +33,8 @@ class Stage:
         self._act = act
         self.armed: list[Verb] = []
         self.state: Callable[[], State] | None = None
+        self.written = 0
+        """Position of the last commit in the log: one more than the state's, inside a commit."""
         self.after_commit: Callable[[], None] | None = None
 
     @property
@@ -55,18 +59,19 @@ class Stage:
 
     def pass_by(self, kind: str, *subjects: str) -> None:
         """A moment between bytes, at which only a crash can come."""
-        for subject in subjects:
-            for verb in self._due(Moment(kind, subject)):
-                self.crash(verb)
+        verb = self.taken(kind, subjects)
+        if verb is not None:
+            self.crash(verb)
 
-    def is_waiting_for(self, kind: str, subjects: Sequence[str]) -> Verb | None:
+    def taken(self, kind: str, subjects: Sequence[str]) -> Verb | None:
+        """The verb that waited for one of these moments, no longer armed."""
         found = (verb for subject in subjects for verb in self._due(Moment(kind, subject)))
         return next(found, None)
 
     def crash(self, verb: Verb) -> NoReturn:
         self.keep_state()
         when = verb.text.removeprefix("crash").strip()
-        self.folder.note(self.position, f"SIGKILL {when}".rstrip())
+        self.folder.note(self.written, f"SIGKILL {when}".rstrip())
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("nobody survives a SIGKILL")
 
@@ -83,28 +88,23 @@ class StagedLog:
         self._log = log
         self._stage = stage
         self.header = log.header
-
-    @property
-    def position(self) -> int:
-        return self._log.position
-
-    @property
-    def chain(self) -> bytes:
-        return self._log.chain
+        self.position = log.position
+        self.chain = log.chain
+        stage.written = log.position
+        if getattr(log, "torn", 0):
+            stage.folder.note(log.position, "- a torn tail was set aside")
 
     def append(self, value: bytes, contents: Sequence[tuple[str, bytes]] = ()) -> None:
-        stage = self._stage
-        if any(verb.name == "crash" for verb in stage.armed):
-            tags = _tags(value)
-            stage.pass_by("before", *tags)
-            verb = stage.is_waiting_for("halfway", tags)
-            if verb is not None:
-                self._write_half(value)
-                stage.crash(verb)
-            self._log.append(value, contents)
-            stage.pass_by("after", *tags)
-        else:
-            self._log.append(value, contents)
+        tags = _tags(value) if self._stage.armed else ()
+        self._stage.pass_by("before", *tags)
+        verb = self._stage.taken("halfway", tags)
+        if verb is not None:
+            self._write_half(value)
+            self._stage.crash(verb)
+        self._log.append(value, contents)
+        self.position, self.chain = self._log.position, self._log.chain
+        self._stage.written = self.position
+        self._stage.pass_by("after", *tags)
 
     def _write_half(self, value: bytes) -> None:
         line, _ = frame_commit(self._log.chain, value)
@@ -131,15 +131,9 @@ class StagedLog:
     def close(self) -> None:
         self._log.close()
 
-    @property
-    def torn(self) -> int:
-        return int(getattr(self._log, "torn", 0))
-
 
 def _tags(value: bytes) -> tuple[str, ...]:
     """The tag of a commit's input, and those of its events."""
-    import msgspec
-
     plain: dict[str, Any] = msgspec.json.decode(value)
     return (plain["input"]["tag"], *(event["tag"] for event in plain["events"]))
 
@@ -158,9 +152,7 @@ class StagedKernel(Kernel):
     ) -> None:
         assert isinstance(clock, Stage)
         self.stage = clock
-        staged = StagedLog(log, clock)
-        self.torn = staged.torn
-        super()._start(staged, projector, counter, clock, state, reducer)
+        super()._start(StagedLog(log, clock), projector, counter, clock, state, reducer)
         clock.state = self.live
 
     def live(self) -> State:

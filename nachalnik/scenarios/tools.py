@@ -1,20 +1,25 @@
-"""The tools of the notation. What they do outside is counted in a file outside the process."""
+"""The tools of the notation, and its policy as code.
+
+What a tool does outside is counted in a file outside the process.
+"""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 import attrs
+import msgspec
 
-from effects.ports import OutputSink, ToolError
+from effects.ports import OutputSink, PermissionRequest, ToolError
 from nachalnik.scenarios.folder import Folder
 from nachalnik.scenarios.notation import ToolDeclared
 from nachalnik.scenarios.stage import Stage
 from reducers.vocabulary.content import Text, ToolCall
 from reducers.vocabulary.json import Json, parse_object
-from reducers.vocabulary.text import mend_bytes
+from reducers.vocabulary.policies import Verdict
 from reducers.vocabulary.tools import Capability, ToolOutput, ToolSpec
 
 PARAMETERS = {
@@ -67,7 +72,7 @@ class SlowTime:
 
     def move(self) -> None:
         is_ours = threading.get_ident() == self._thread
-        if is_ours and self._asleep and len(self._asleep) >= self._running():
+        if is_ours and 0 < self._running() <= len(self._asleep):
             first = min(self._asleep, key=lambda sleeper: sleeper[:2])
             self._asleep.remove(first)
             first[2].set()
@@ -111,8 +116,6 @@ class StoryTool:
         self._world = world
 
     def spec(self) -> ToolSpec:
-        import msgspec
-
         fields = PARAMETERS[self.name]
         schema = {
             "type": "object",
@@ -127,15 +130,22 @@ class StoryTool:
             idempotent=self._declared.idempotent,
         )
 
-    async def invoke(self, call: ToolCall, output: OutputSink) -> ToolOutput:
+    async def invoke(self, call: ToolCall, output: OutputSink) -> Any:
         args = self._arguments(call)
-        self._world.folder.started(self.name, call.id)
-        await self._world.stage.reach("running", call.id)
-        text = await _BODIES[self.name](self._world, args, call, output)
-        if not (self._declared.idempotent and self._world.folder.effect_of(output.key)):
-            self._world.folder.took_effect(self.name, call.id, output.key, text)
-        await self._world.stage.reach("effect", call.id)
-        return ToolOutput(Text(text))
+        folder, stage = self._world.folder, self._world.stage
+        folder.started(self.name, call.id)
+        if self.name != "deaf":
+            await stage.reach("running", call.id)
+        value: str | bytes = ""
+        if self.name in AT_ONCE:
+            value = AT_ONCE[self.name](args)
+        if not (self._declared.idempotent and folder.effect_of(output.key)):
+            said = value if isinstance(value, str) else value.hex()
+            folder.took_effect(self.name, call.id, output.key, said)
+        if self.name in TAKING_TIME:
+            value = await TAKING_TIME[self.name](Run(self._world, args, call, output))
+        await stage.reach("effect", call.id)
+        return value
 
     def _arguments(self, call: ToolCall) -> dict[str, Any]:
         given = parse_object(call.args)
@@ -148,7 +158,7 @@ class StoryTool:
 class ReconcilingTool(StoryTool):
     """One that can tell from the file outside what an earlier run did."""
 
-    async def reconcile(self, call: ToolCall, key: str) -> ToolOutput | None:
+    async def reconcile(self, _: ToolCall, key: str) -> ToolOutput | None:
         text = self._world.folder.effect_of(key)
         return None if text is None else ToolOutput(Text(text))
 
@@ -157,76 +167,92 @@ def make_tool(declared: ToolDeclared, world: World) -> StoryTool:
     return (ReconcilingTool if declared.reconciles else StoryTool)(declared, world)
 
 
+class CodePolicy:
+    """The verdicts of the script's tools, given by code."""
+
+    def __init__(self, declared: list[ToolDeclared], stage: Stage) -> None:
+        self._verdicts = {tool.name: tool.verdict for tool in declared}
+        self._stage = stage
+
+    def name(self) -> str:
+        return "CodePolicy"
+
+    async def evaluate(self, request: PermissionRequest) -> Verdict:
+        await self._stage.reach("judged", request.call)
+        return self._verdicts[request.tool]
+
+
 # -- what they do ------------------------------------------------------------------------------
 
-Body = Callable[[World, dict[str, Any], ToolCall, OutputSink], Any]
+
+@attrs.frozen
+class Run:
+    """One run of a call that takes its time."""
+
+    world: World
+    args: dict[str, Any]
+    call: ToolCall
+    output: OutputSink
 
 
-async def _add(world: World, args: dict[str, Any], call: ToolCall, output: OutputSink) -> str:
-    return str(args["x"] + args["y"])
+async def _slow(run: Run) -> str:
+    await run.world.time.sleep(run.args["s"])
+    return f"slept {run.args['s']} s"
 
 
-async def _note(world: World, args: dict[str, Any], call: ToolCall, output: OutputSink) -> str:
-    return f"noted {args['text']}"
+async def _deaf(run: Run) -> str:
+    """In a thread, which nothing can stop; the call is running when the thread is."""
+    gate = run.world.gates[run.call.id] = Gate(anyio.Event())
+    begun = anyio.Event()
 
-
-async def _slow(world: World, args: dict[str, Any], call: ToolCall, output: OutputSink) -> str:
-    await world.time.sleep(args["s"])
-    return f"slept {args['s']} s"
-
-
-async def _deaf(world: World, args: dict[str, Any], call: ToolCall, output: OutputSink) -> str:
-    gate = world.gates[call.id] = Gate(anyio.Event())
-
-    def work() -> str:
+    def work() -> None:
+        anyio.from_thread.run_sync(begun.set)
         gate.opened.wait()
         if gate.is_left:
-            world.folder.took_effect(call.tool, call.id, output.key, gate.text)
-            output.settle_late(ToolOutput(Text(gate.text)))
+            run.output.settle_late(ToolOutput(Text(gate.text)))
             gate.told.set()
-        return gate.text
 
-    try:
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
-    except anyio.get_cancelled_exc_class():
-        gate.is_left = True
-        raise
+    async def say_running() -> None:
+        await begun.wait()
+        await run.world.stage.reach("running", run.call.id)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(say_running)
+        try:
+            await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        except anyio.get_cancelled_exc_class():
+            gate.is_left = True
+            raise
+    return gate.text
 
 
-async def _ext(world: World, args: dict[str, Any], call: ToolCall, output: OutputSink) -> str:
-    gate = world.gates[call.id] = Gate(anyio.Event())
+async def _ext(run: Run) -> str:
+    gate = run.world.gates[run.call.id] = Gate(anyio.Event())
     await gate.event.wait()
     return gate.text
 
 
-async def _big(world: World, args: dict[str, Any], call: ToolCall, output: OutputSink) -> str:
-    return "x" * int(args["n"])
-
-
-async def _raw(world: World, args: dict[str, Any], call: ToolCall, output: OutputSink) -> str:
+def _raw(args: dict[str, Any]) -> bytes:
     try:
-        raw = bytes.fromhex(args["hex"])
+        return bytes.fromhex(args["hex"])
     except ValueError as error:
         raise ToolError(f"The argument hex is not hexadecimal: {error}.") from None
-    return mend_bytes(raw)[0]
 
 
-async def _boom(world: World, args: dict[str, Any], call: ToolCall, output: OutputSink) -> str:
+def _boom(_: dict[str, Any]) -> str:
     raise RuntimeError("boom")
 
 
-async def _now(world: World, args: dict[str, Any], call: ToolCall, output: OutputSink) -> str:
-    return "noon"
-
-
-_BODIES: dict[str, Body] = {
-    "add": _add,
-    "note": _note,
-    "slow": _slow,
-    "deaf": _deaf,
-    "big": _big,
+AT_ONCE: dict[str, Callable[[dict[str, Any]], str | bytes]] = {
+    "add": lambda args: str(args["x"] + args["y"]),
+    "note": lambda args: f"noted {args['text']}",
+    "big": lambda args: "x" * int(args["n"]),
     "raw": _raw,
     "boom": _boom,
+    "now": lambda _: "noon",
+}
+TAKING_TIME: dict[str, Callable[[Run], Awaitable[str]]] = {
+    "slow": _slow,
+    "deaf": _deaf,
     "ext": _ext,
-    "now": _now,
 }

@@ -96,8 +96,7 @@ class Words:
         """A JSON string."""
         if not self.starts_with('"'):
             raise self.error(f'{what} in double quotes (as in JSON: \\n, \\", \\u00e9)')
-        value: str = self._decode(what)[0]
-        return value
+        return str(self._decode(what)[0])
 
     def string_or_none(self, what: str) -> str | None:
         return self.string(what) if self.starts_with('"') else None
@@ -124,4 +123,4 @@ class Words:
             raise self.error(what) from None
         text = self.text[start : self._at]
         self._skip()
-        return value, text  # the value of a string is a str
+        return value, text

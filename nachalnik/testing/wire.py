@@ -142,6 +142,8 @@ class WireServer:
 
 
 class _Listener(ThreadingHTTPServer):
+    request_queue_size = 128  # with the default of 5, the sixth at once waits a second
+
     def __init__(self, script: WireServer) -> None:
         self.script = script
         super().__init__(("127.0.0.1", 0), _Handler)

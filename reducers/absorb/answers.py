@@ -170,8 +170,9 @@ def tool_settled(draft: Draft, input: ToolSettled) -> None:
         if late is not None:
             draft.say(ToolLate(call=late, effect=input.effect, output=input.output))
         return
-    if isinstance(draft.state.loop.phase, Executing):
-        _in_batch(draft, call, input)
+    phase = draft.state.loop.phase
+    if isinstance(phase, Executing) and call.id in phase.calls:
+        _in_batch(draft, call, calls_machine.of_execution(calls, phase.calls), input)
     else:
         conclude(draft, call, input.output, "answered", **_how(input))
 
@@ -180,10 +181,9 @@ def _how(input: ToolSettled) -> dict[str, Any]:
     return {"effect": input.effect, "crashed": input.crashed, "mended": input.mended}
 
 
-def _in_batch(draft: Draft, call: Call, input: ToolSettled) -> None:
+def _in_batch(draft: Draft, call: Call, batch: tuple[Call, ...], input: ToolSettled) -> None:
     """Results are recorded in the model's order: an answer waits while others still run."""
-    others = calls_machine.with_status(draft.state.calls, "running")
-    if len(others) > 1:
+    if sum([one.status == "running" for one in batch]) > 1:
         draft.say(
             CallAnswered(
                 call=call.id,
@@ -194,7 +194,6 @@ def _in_batch(draft: Draft, call: Call, input: ToolSettled) -> None:
             )
         )
         return
-    batch = draft.state.calls.batch
     last = max(n for n, one in enumerate(batch) if one.status in ("running", "answered"))
     for one in batch[: last + 1]:
         if one.id == call.id:

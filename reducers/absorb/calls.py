@@ -18,7 +18,14 @@ from reducers.vocabulary.errors import (
 )
 from reducers.vocabulary.events import QuestionAnswered, ToolRetried
 from reducers.vocabulary.inputs import DecidePermission, RetryOutcome, SettleOutcome
-from reducers.vocabulary.phases import Deciding, Executing, Finished, Idle, Requesting
+from reducers.vocabulary.phases import (
+    Deciding,
+    Executing,
+    Finished,
+    Idle,
+    Requesting,
+    is_busy,
+)
 from reducers.vocabulary.tools import ToolOutput
 
 
@@ -104,8 +111,14 @@ def unanswered(state: State) -> tuple[Call, ...]:
     outcome is unknown after a crash."""
     left = calls_machine.unfinished(state.calls)
     asked = [question.call for question in state.questions.open if question.kind == "outcome"]
-    rests = isinstance(state.loop.phase, Idle | Finished)
-    return tuple(call for call in left if rests or call.id in asked)
+    phase = state.loop.phase
+    if isinstance(phase, Idle | Finished):
+        return left
+    return tuple(
+        call
+        for call in left
+        if call.id in asked or (call.status == "running" and not is_busy(phase))
+    )
 
 
 ABSORB: dict[type, Callable[[Draft, Any], None]] = {

@@ -76,7 +76,7 @@ class Calls(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def changed(calls: Calls, call: str, **fields: Any) -> Calls:
-    batch = tuple(replace(one, **fields) if one.id == call else one for one in calls.batch)
+    batch = tuple([replace(one, **fields) if one.id == call else one for one in calls.batch])
     return replace(calls, batch=batch)
 
 
@@ -176,7 +176,14 @@ def finished(calls: Calls, event: ToolFinished, here: int) -> Calls:
 
 
 def retried(calls: Calls, event: ToolRetried, here: int) -> Calls:
-    return changed(calls, event.call, status="prepared")
+    """The answer to an earlier start, should it come after all, is late."""
+    call = find(calls, event.call)
+    if call is None:
+        return calls
+    adrift = calls.adrift
+    if call.status == "running":
+        adrift = (*adrift, (call.effect, call.id))
+    return replace(changed(calls, call.id, status="prepared"), adrift=adrift)
 
 
 def late(calls: Calls, event: ToolLate, here: int) -> Calls:
@@ -219,7 +226,10 @@ EVOLVE: dict[type, Callable[[Calls, Any, int], Calls]] = {
 
 
 def find(calls: Calls, call: str) -> Call | None:
-    return next((one for one in calls.batch if one.id == call), None)
+    for one in calls.batch:
+        if one.id == call:
+            return one
+    return None
 
 
 def of_effect(calls: Calls, effect: str) -> Call | None:
@@ -228,8 +238,14 @@ def of_effect(calls: Calls, effect: str) -> Call | None:
 
 def unfinished(calls: Calls) -> tuple[Call, ...]:
     """Calls of the batch that have no result, in the model's order."""
-    return tuple(call for call in calls.batch if call.status != "done")
+    return tuple([call for call in calls.batch if call.status != "done"])
+
+
+def of_execution(calls: Calls, names: tuple[str, ...]) -> tuple[Call, ...]:
+    """The calls that the present execution is about. One whose driver left may still run beside
+    them; it is nobody's to wait for."""
+    return tuple([call for call in calls.batch if call.id in names])
 
 
 def with_status(calls: Calls, *statuses: Status) -> tuple[Call, ...]:
-    return tuple(call for call in calls.batch if call.status in statuses)
+    return tuple([call for call in calls.batch if call.status in statuses])

@@ -58,7 +58,7 @@ class Context(Struct, frozen=True, gc=False, omit_defaults=True):
     points: int = 0
     """Number of the last undo point opened."""
     loop_point: int = 0
-    """The last one the loop opened: of a turn, or of a batch of results."""
+    """The last one the loop opened: of a turn, or of a batch of results; 0 where it was undone."""
 
     @property
     def next_id(self) -> int:
@@ -122,7 +122,9 @@ def undone(context: Context, event: ContextUndone, here: int) -> Context:
         return context
     after, point = taken_back(context, context.undo[-1])
     redo = _bounded((*context.redo, point), context.depth)
-    return replace(after, undo=context.undo[:-1], redo=redo)
+    # What else comes of a batch whose point is taken back cannot join it any more.
+    loop_point = 0 if point.number == context.loop_point else context.loop_point
+    return replace(after, undo=context.undo[:-1], redo=redo, loop_point=loop_point)
 
 
 def redone(context: Context, event: ContextRedone, here: int) -> Context:
@@ -189,21 +191,21 @@ def _place(context: Context, id: int, after: ContextItem | None) -> Context:
 
 def _note(context: Context, undo: UndoMode, here: int, edit: Edit, by_loop: bool) -> Context:
     """Write down how to take one edit back, where its event says so."""
-    if undo == "none":
+    if not undo:
         return context
-    if undo == "open":
-        number = context.points + 1
-        point = UndoPoint(number, here, NO_EDITS.append(edit))
-        return replace(
-            context,
-            undo=_bounded((*context.undo, point), context.depth),
-            redo=(),
-            points=number,
-            loop_point=number if by_loop else context.loop_point,
-        )
-    if context.undo and context.undo[-1].at == here:
+    if undo == "join" and context.undo and context.undo[-1].at == here:
         return _into_newest(context, edit)
-    return _into_loop_point(context, edit)
+    if undo == "join" and context.loop_point:
+        return _into_loop_point(context, edit)
+    number = context.points + 1
+    point = UndoPoint(number, here, NO_EDITS.append(edit))
+    return replace(
+        context,
+        undo=_bounded((*context.undo, point), context.depth),
+        redo=(),
+        points=number,
+        loop_point=number if by_loop else context.loop_point,
+    )
 
 
 def _into_newest(context: Context, edit: Edit) -> Context:

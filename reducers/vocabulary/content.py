@@ -165,6 +165,7 @@ def truncate(content: Content, limit: int) -> tuple[Content, int] | None:
     Returns the text, with a note where there is room for one, and how many bytes were dropped;
     kept and dropped always add up to the length of the original.
     """
+    limit = max(0, limit)
     whole = content_len(content)
     if whole <= limit:
         return None

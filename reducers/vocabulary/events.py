@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
+from reducers.vocabulary.canonical import canonical
 from reducers.vocabulary.config import DEFAULT_CONFIG, Config
 from reducers.vocabulary.content import AnyContent
 from reducers.vocabulary.inputs import Seams
@@ -21,8 +22,8 @@ from reducers.vocabulary.tools import Capability, ToolOutput, ToolSpec
 
 FORMAT = 1
 
-UndoMode = Literal["open", "join", "none"]
-"""Whether a change opens an undo point, joins one, or cannot be taken back."""
+UndoMode = Literal["open", "join", ""]
+"""Whether a change opens an undo point, joins one, or (empty) cannot be taken back."""
 
 T = TypeVar("T")
 
@@ -74,6 +75,9 @@ class SessionStarted(Recorded, frozen=True, tag="session.started", kw_only=True)
     log: str
     seams: Seams
     config: Config = DEFAULT_CONFIG
+
+    def __post_init__(self) -> None:
+        canonical(self, config=DEFAULT_CONFIG)
 
 
 class SessionOpened(Bookkeeping, frozen=True, tag="session.opened", kw_only=True):
@@ -135,14 +139,14 @@ class CounterObserved(Bookkeeping, frozen=True, tag="counter.observed", kw_only=
 
 class ContextAdded(Recorded, frozen=True, tag="context.added", kw_only=True):
     item: ContextItem
-    undo: UndoMode = "none"
+    undo: UndoMode = ""
 
 
 class ContextChanged(Recorded, frozen=True, tag="context.changed", kw_only=True):
     id: int
     to: ContextState
     note: str | None = None
-    undo: UndoMode = "none"
+    undo: UndoMode = ""
 
 
 class ContextReplaced(Recorded, frozen=True, tag="context.replaced", kw_only=True):
@@ -150,7 +154,7 @@ class ContextReplaced(Recorded, frozen=True, tag="context.replaced", kw_only=Tru
     content: AnyContent
     tokens: int = 0
     uncounted: int = 0
-    undo: UndoMode = "none"
+    undo: UndoMode = ""
 
 
 class ContextAnnotated(Recorded, frozen=True, tag="context.annotated", kw_only=True):
@@ -231,6 +235,9 @@ class ModelRequested(Recorded, frozen=True, tag="model.requested", kw_only=True)
     digest: str
     attempt: int = 1
     deadline_s: float | None = None
+
+    def __post_init__(self) -> None:
+        canonical(self, items=UNCHANGED, skipped=UNCHANGED, repairs=UNCHANGED)
 
 
 class ModelFinished(Recorded, frozen=True, tag="model.finished", kw_only=True):

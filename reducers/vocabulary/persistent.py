@@ -135,7 +135,8 @@ class Vector(Generic[T]):
         )
 
     def __hash__(self) -> int:
-        return hash((self._count, self._tail))
+        last = (self._count - 1) & ~MASK
+        return hash((self._count, self._leaf(last) if self._count else ()))
 
     def __repr__(self) -> str:
         return f"Vector({self._count} values)"
@@ -143,8 +144,8 @@ class Vector(Generic[T]):
     def extends(self, old: "Vector[T]") -> bool:
         """Whether this is `old` with values appended, as far as shared nodes can tell."""
         border = old._count - len(old._tail)
-        if old._count > self._count:
-            return False
+        if old._count > self._count or border > self._count - len(self._tail):
+            return False  # the second: a leaf of the old tree may be an abandoned end of this one
         if (
             border
             and self._root is not old._root

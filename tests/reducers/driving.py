@@ -169,8 +169,9 @@ def _words(event: Event) -> str:
             return f"{tag} {id}>{to}{mark}"
         case e.ContextReplaced(id=id) | e.ContextAnnotated(id=id):
             return f"{tag} {id}{mark}"
-        case e.ContextUndone(removed=ids, changed=changed) | e.ContextRedone(
-            restored=ids, changed=changed
+        case (
+            e.ContextUndone(removed=ids, changed=changed)
+            | e.ContextRedone(restored=ids, changed=changed)
         ):
             return f"{tag} {list(ids)} {list(changed)}"
         case e.ContextRecounted(tokens_before=before, tokens_after=after):

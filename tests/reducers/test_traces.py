@@ -27,6 +27,7 @@ from tests.reducers.driving import (
 )
 
 FINISHED = Finished(6, "end_turn")
+TURN = i.RunTurn()
 IDEMPOTENT = replace(ADD, idempotent=True)
 RECONCILES = replace(ADD, reconciles=True)
 
@@ -47,7 +48,7 @@ def same(core: Core, text: str, since: int = 1) -> None:
     assert [" ".join(row.split()) for row in core.told(since)] == rows(text)
 
 
-def asked(*calls, run=i.RunTurn(), policy=ALLOW_ALL, tools=(ADD, NOTE), **config) -> Core:
+def asked(*calls, run=TURN, policy=ALLOW_ALL, tools=(ADD, NOTE), **config) -> Core:
     """A session whose model has just asked for these calls."""
     core = started(policy, tools=tools, **config)
     core.push("go")
@@ -288,7 +289,8 @@ def test_cancelling_a_turn_while_its_calls_run():
         core,
         """
         turn.cancel    context.added 3 o · tool.finished c1 error stop ·
-                       context.added 4 j · tool.finished c2 error · >idle · [turn.closed 1 cancelled]
+                       context.added 4 j · tool.finished c2 error · >idle ·
+                       [turn.closed 1 cancelled]
         tool.settled   [tool.late c1]
         """,
         since=4,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from effects.ports import ProviderFailure, StreamTruncated
 from effects.providers.openai_chat.calls import CallAssembler
@@ -20,6 +21,7 @@ from effects.providers.openai_chat.thinking import ThinkingSplitter, split_at_lo
 from effects.providers.openai_chat.usage import merged, usage_in
 from reducers.vocabulary.content import Text, ToolCall
 from reducers.vocabulary.errors import TooLong
+from reducers.vocabulary.json import NULL
 from reducers.vocabulary.models import Delta, ModelResponse, Usage
 from reducers.vocabulary.text import mend
 
@@ -216,9 +218,10 @@ class ChatDecoder:
         return StreamTruncated(f"{why}, before the answer was whole: it was not kept")
 
     def interrupted(self) -> ModelResponse:
-        """What came until somebody asked to stop: no calls, since a cut reply runs nothing."""
+        """What came until somebody asked to stop: no calls, since a cut reply runs nothing, and
+        no details to send back, since their signatures come last."""
         self._settle()
-        return self._response((), "interrupted", None)
+        return replace(self._response((), "interrupted", None), extra=NULL)
 
     def _settle(self) -> None:
         """Take what was held back, too late to be streamed."""

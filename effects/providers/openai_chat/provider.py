@@ -32,9 +32,9 @@ DEFAULT_BASE_URL = "https://api.openai.com/v1"
 PATH = "/chat/completions"
 EVENT_STREAM = "text/event-stream"
 ACCEPT = f"{EVENT_STREAM}, application/json"
-READ_ENCODINGS = ("", "identity", "gzip", "deflate")
-"""What httpx2 reads without more packages. None is asked for: a stream in one arrives in lumps."""
+BODY_MAX = 64 * 2**20
 REFUSAL_MAX = 2**20
+"""Bytes of a whole body, and of one that only says why not."""
 SECRET_MIN = 8
 """A shorter header value is a word, and replacing it would garble sentences."""
 AFTER_END_S = 10.0
@@ -127,7 +127,7 @@ class OpenAIChatProvider:
             async with self._server.post(PATH, body, ACCEPT) as answer:
                 await self._check(answer)
                 if _media_type(answer) == EVENT_STREAM:
-                    await self._read_stream(EventReader(answer), decoder, deltas)
+                    await self._read_stream(answer, decoder, deltas)
                 else:
                     whole.extend(await self._read_whole(answer, decoder, deltas))
 
@@ -150,19 +150,22 @@ class OpenAIChatProvider:
 
     async def _check(self, answer: "Response") -> None:
         """Raise what a response that is no answer means."""
+        encoding = answer.headers.get("content-encoding", "").strip().lower()
+        is_encoded = encoding not in ("", "identity")
         if answer.is_success:
-            encoding = answer.headers.get("content-encoding", "identity").strip().lower()
-            if encoding not in READ_ENCODINGS:
-                text = f"{self._server.shown} answered in the encoding {encoding!r}, unasked"
-                raise ProviderFailure(text, BAD_ANSWER)
+            if is_encoded:
+                text = f"{self._server.shown} answered in the encoding {encoding!r}, unasked: "
+                raise ProviderFailure(text + "a proxy on the way may do that", BAD_ANSWER)
             return
-        with self._server.failures():
-            body = await read_body(answer, REFUSAL_MAX)
+        body: object = f"a body in the encoding {encoding!r}"
+        if not is_encoded:
+            with self._server.failures():
+                body = read_refusal(await read_body(answer, REFUSAL_MAX))
         if answer.is_redirect:
             text = f"{self._server.shown} moved: use {_target(answer)} as the base address"
             raise ProviderFailure(text, "model.moved")
         wait = retry_after_s(answer.headers)
-        raise failure_of(answer.status_code, read_refusal(body), wait, self._server.shown)
+        raise failure_of(answer.status_code, body, wait, self._server.shown)
 
     async def _read_whole(
         self, answer: "Response", decoder: ChatDecoder, deltas: DeltaSink
@@ -170,9 +173,9 @@ class OpenAIChatProvider:
         """The answer of a server that ignored `stream`; none where it streamed under a wrong name,
         which leaves the answer in the decoder."""
         with self._server.failures():
-            body = await read_body(answer)
+            body = await read_body(answer, BODY_MAX)
         if is_event_stream(body):
-            await self._read_stream(EventReader(_as_stream(answer, body)), decoder, deltas)
+            await self._read_stream(_as_stream(answer, body), decoder, deltas)
             return []
         value = read_json(body, self._server.shown)
         response = decode_body(
@@ -183,21 +186,29 @@ class OpenAIChatProvider:
         return [response]
 
     async def _read_stream(
-        self, reader: EventReader, decoder: ChatDecoder, deltas: DeltaSink
+        self, answer: "Response", decoder: ChatDecoder, deltas: DeltaSink
     ) -> None:
         """Feed the decoder until the end. Raises `StreamTruncated` where that is no proper one."""
-        size, cut = 0, ""
+        reader = EventReader(answer)
+        try:
+            cut = await self._follow(reader, decoder, deltas)
+        finally:
+            await reader.aclose(is_done=decoder.is_done)
+        if not decoder.has_ended and not deltas.is_interrupted():
+            raise decoder.truncated(cut)
+
+    async def _follow(self, reader: EventReader, decoder: ChatDecoder, deltas: DeltaSink) -> str:
+        """Returns why no more can be read, or nothing where the body simply ended."""
+        size = 0
         while not decoder.is_done and not deltas.is_interrupted():
             limit = AFTER_END_S if decoder.has_ended else self._server.silence_timeout_s
             try:
                 with self._server.failures(), anyio.fail_after(limit):
                     event = await reader.next()
             except TimeoutError:
-                cut = f"{self._server.shown} was silent for {limit:g} s"
-                break
+                return f"{self._server.shown} was silent for {limit:g} s"
             except ProviderFailure as failure:
-                cut = str(failure)
-                break
+                return str(failure)
             if event is None:
                 break
             size += len(event.data)
@@ -205,8 +216,7 @@ class OpenAIChatProvider:
                 raise ProviderFailure(f"the stream is over {STREAM_MAX} bytes", "model.bad_stream")
             for delta in _decoded(event, reader, decoder):
                 deltas.send(delta)
-        if not decoder.has_ended and not deltas.is_interrupted():
-            raise decoder.truncated(cut)
+        return ""
 
     def _take_out_secrets(self, failure: ProviderFailure | TooLong) -> None:
         """Servers repeat what they were sent; what they were sent must not reach a log."""

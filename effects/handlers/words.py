@@ -1,0 +1,9 @@
+"""What an exception says, whatever it is."""
+
+
+def said(error: BaseException) -> str:
+    """Its words; the name of its type where it has none, or fails to say them."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:
+        return type(error).__name__

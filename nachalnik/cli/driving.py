@@ -1,0 +1,187 @@
+"""A session on its log, from opening to rest: what `run` and `resume` have in common."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import anyio
+import attrs
+
+from effects.logs.port import LogError
+from effects.logs.tail import torn_file
+from nachalnik.cli.asking import Asker, list_open
+from nachalnik.cli.command import Stop
+from nachalnik.cli.interrupts import Interrupts, has_abandoned_threads
+from nachalnik.cli.options import Parts
+from nachalnik.cli.output import Output, alone_on_stdout, complain
+from nachalnik.cli.statuses import DONE, FAILED, INTERRUPTED, WAITING
+from nachalnik.cli.watching import JsonWatcher, TextWatcher, Watcher, catch_up, watch
+from nachalnik.cli.words import counted, visible
+from nachalnik.kernel import Kernel
+from nachalnik.subscriptions import Subscription
+from reducers.vocabulary.errors import KernelError
+from reducers.vocabulary.phases import Deciding, Finished
+
+CLOSE_S = 2.0
+"""Longest time for a provider to close its connections."""
+
+
+@attrs.define
+class Session:
+    """An open kernel, with what is done about its questions, its output and Ctrl-C."""
+
+    kernel: Kernel
+    log: str
+    asker: Asker
+    interrupts: Interrupts
+    watcher: Watcher
+    subscription: Subscription
+
+    async def recover(self) -> None:
+        """The tools that can tell how their interrupted runs ended are asked before any person."""
+        await self._guarded(self.kernel.recover)
+        self.catch_up()
+
+    async def turn(self) -> int:
+        """Drive the turn until it is over or somebody else's move; the status that comes to."""
+        while True:
+            status = await self._guarded(self.kernel.turn)
+            self.catch_up()
+            if self.interrupts.count:
+                return INTERRUPTED
+            if status != DONE or not isinstance(self.kernel.state(), Deciding):
+                return status or self._at_rest()
+            if not await self.questions():
+                return self.unanswered()
+
+    async def questions(self) -> bool:
+        """Have the open questions answered; whether none is left."""
+        is_answered = await self.asker.answer(self.kernel)
+        self.catch_up()
+        return is_answered
+
+    def unanswered(self) -> int:
+        if self.interrupts.count:
+            return INTERRUPTED
+        list_open(self.kernel, self.log)
+        return WAITING
+
+    def catch_up(self) -> None:
+        catch_up(self.subscription, self.watcher)
+
+    def _at_rest(self) -> int:
+        if isinstance(self.kernel.state(), Finished):
+            return DONE
+        limit = self.kernel.config.max_requests_per_turn
+        complain(
+            f"the turn is not at its end: it rests after {limit} requests. "
+            f"`nachalnik resume {self.log}` goes on"
+        )
+        return FAILED
+
+    async def _guarded(self, work: Callable[[], Awaitable[Any]]) -> int:
+        """Await something of the kernel; a failure is told here, where it happens."""
+        try:
+            with self.interrupts.guard(self._interrupt):
+                await work()
+        except KernelError as error:
+            self.catch_up()
+            complain(visible(f"the turn failed: {error}"))
+            if not isinstance(error, LogError):
+                complain(f"`nachalnik resume {self.log}` tries again")
+            return FAILED
+        return DONE
+
+    def _interrupt(self) -> None:
+        complain("interrupted: the turn rests before its next step; Ctrl-C again leaves it now")
+        with contextlib.suppress(KernelError):  # a log that cannot be written ends the turn itself
+            self.kernel.interrupt()
+
+
+def drive(
+    log: str,
+    parts: Parts,
+    asker: Callable[[Interrupts], Asker],
+    work: Callable[[Session], Awaitable[int]],
+    *,
+    is_json: bool,
+) -> int:
+    """Open the log, do the work, close it; the exit status. Raises the errors of opening."""
+    with Interrupts() as interrupts, _output(is_json) as output:
+
+        async def main() -> int:
+            interrupts.attach()
+            watcher = JsonWatcher(output) if is_json else TextWatcher(output)
+            kernel = _opened(log, parts)
+            try:
+                session = Session(
+                    kernel, log, asker(interrupts), interrupts, watcher, kernel.subscribe()
+                )
+                return await _watched(session, work)
+            finally:
+                try:
+                    await _close_provider(parts)
+                finally:
+                    kernel.close()
+
+        status = anyio.run(main)
+    if interrupts.count and has_abandoned_threads():
+        # The log is closed; a tool that cannot be stopped would keep the process.
+        sys.stdout.flush()
+        os._exit(status)
+    return status
+
+
+def _opened(log: str, parts: Parts) -> Kernel:
+    torn = _torn_bytes(log)
+    kernel = Kernel.open(log, provider=parts.provider, tools=parts.tools, policy=parts.rules)
+    if (cut := _torn_bytes(log) - torn) > 0:
+        complain(f"{log}: {counted(cut, 'byte')} of a torn commit set aside in {log}.torn")
+    return kernel
+
+
+async def _watched(session: Session, work: Callable[[Session], Awaitable[int]]) -> int:
+    """Do the work and show what happens meanwhile; raise what it raised when all is shown."""
+    raised: Exception | None = None
+    status = FAILED
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch, session.subscription, session.watcher)
+        try:
+            status = INTERRUPTED if session.interrupts.count else await work(session)
+        except Exception as error:
+            raised = error
+        session.catch_up()
+        session.subscription.close()
+    if isinstance(raised, LogError):
+        raise Stop(str(raised), FAILED) from raised
+    if raised is not None:
+        raise raised
+    if session.interrupts.count:
+        status = INTERRUPTED
+    session.watcher.rest(session.kernel, status)
+    return status
+
+
+async def _close_provider(parts: Parts) -> None:
+    close = getattr(parts.provider, "aclose", None)
+    if close is not None:
+        with anyio.move_on_after(CLOSE_S, shield=True):
+            await close()
+
+
+@contextlib.contextmanager
+def _output(is_json: bool) -> Iterator[Output]:
+    if not is_json:
+        yield Output()
+        return
+    with alone_on_stdout() as output:
+        yield output
+
+
+def _torn_bytes(log: str) -> int:
+    try:
+        return os.path.getsize(torn_file(os.path.realpath(log)))
+    except OSError:
+        return 0

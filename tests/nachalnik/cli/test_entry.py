@@ -1,0 +1,104 @@
+"""The door: the version, the help, and what a wrong command line gets."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+import nachalnik
+from nachalnik.cli import VERSION
+from nachalnik.cli.root import COMMANDS
+from nachalnik.cli.statuses import MEANINGS
+from tests.nachalnik.cli.shell import COMMAND, ROOT
+
+ENTRY = "import sys; from nachalnik.cli import main; sys.exit(main(['--version']))"
+
+
+def test_the_version_is_that_of_the_package(shell):
+    assert VERSION == f"nachalnik {nachalnik.__version__}"
+    ran = shell.run("--version")
+    assert (ran.status, ran.out, ran.err) == (0, f"{VERSION}\n", "")
+
+
+def test_the_version_is_answered_before_anything_is_imported():
+    code = ENTRY.replace("sys.exit(", "(") + "; print(sorted(sys.modules))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = set(eval(ran.stdout.splitlines()[-1]))
+    heavy = {"click", "msgspec", "anyio", "asyncio", "attrs", "rich", "typing", "reducers"}
+    assert not loaded & heavy
+    assert {one for one in loaded if one.startswith("nachalnik")} == {"nachalnik", "nachalnik.cli"}
+
+
+def test_the_version_comes_about_as_fast_as_python():
+    def best(code: str) -> float:
+        times = []
+        for _ in range(15):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.DEVNULL)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    assert best(ENTRY) <= 6 * best("")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_has_examples_and_statuses(shell, name):
+    ran = shell.run(name, "--help")
+    assert ran.status == 0
+    assert ran.out.startswith(f"Usage: nachalnik {name}")
+    assert f"\nExamples:\n  nachalnik {name}" in ran.out
+    assert "\nExit status:\n  0 " in ran.out
+    assert "\n  2    " in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 100
+    assert shell.run("help", name).out == ran.out
+
+
+def test_the_help_lists_commands_and_every_status(shell):
+    ran = shell.run("--help")
+    assert ran.status == 0
+    for name, words in COMMANDS.items():
+        assert f"  {name:<9} {words}" in ran.out
+    for status, meaning in MEANINGS.items():
+        assert f"\n  {status:<5}{meaning}" in ran.out
+
+
+def test_the_help_imports_no_command():
+    code = "import sys; from nachalnik.cli import main; main(['--help']); print(sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    loaded = set(eval(ran.stdout.splitlines()[-1]))
+    assert not loaded & {"msgspec", "anyio", "asyncio", "rich", "nachalnik.cli.run"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nope"], "No such command 'nope'"),
+        (["show"], "Missing argument"),
+        (["run", "hello"], "Missing option '--log'"),
+        (["show", "x", "--nope"], "No such option"),
+        (["replay", "x", "--until", "-1"], "--until"),
+        (["scenario"], "Missing argument 'FILE...'"),
+    ],
+)
+def test_a_wrong_command_line_is_told_with_status_2(shell, arguments, said):
+    ran = shell.run(*arguments)
+    assert ran.status == 2
+    assert said in ran.err
+    assert ran.out == ""
+
+
+def test_nothing_at_all_gets_the_help_and_status_2(shell):
+    ran = shell.run()
+    assert ran.status == 2
+    assert "Usage: nachalnik" in ran.err
+
+
+def test_streams_that_the_caller_closed_do_no_harm(shell):
+    shell.script('"hello"')
+    command = " ".join(["exec", *COMMAND, *shell.turn_words("go"), "<&- >&- 2>&-"])
+    ran = subprocess.run(["sh", "-c", command], cwd=shell.folder, env=shell.env())
+    assert ran.returncode == 0
+    assert shell.run("check", "s.jsonl").status == 0
