@@ -6,7 +6,10 @@ log that no reader would ever get past.
 """
 
 from collections.abc import Iterable, Iterator
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -42,9 +45,8 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 def admitted(input: Input) -> Input:
-    """The input itself, or one with every string valid text and the repairs counted.
-
-    Raises `NotRecordable`.
+    """The input itself; or one with every string valid text and the repairs counted, with tuples
+    where lists stood. Raises `NotRecordable`.
     """
     try:
         try:
@@ -52,13 +54,33 @@ def admitted(input: Input) -> Input:
         except UnicodeEncodeError:
             input = _mended(input)
             raw = _encode(input)
-        _decoder(type(input)).decode(raw)
+        again: Input = _decoder(type(input)).decode(raw)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
         raise NotRecordable(f"{input.__struct_config__.tag}: {error}") from None
+    if again != input:
+        if _plain(again) != _plain(input):
+            raise NotRecordable(f"{input.__struct_config__.tag}: a value where a text should stand")
+        input = again
     for text in _json_texts(input):
         if text and not _is_json(text):
             raise NotRecordable(f"{input.__struct_config__.tag}: not JSON: {text[:60]!r}")
     return input
+
+
+def _plain(input: Input) -> Any:
+    """Without what JSON would make texts of: bytes, dates, numbers of other kinds."""
+
+    def lists(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [lists(one) for one in value]
+        if isinstance(value, dict):
+            return {key: lists(one) for key, one in value.items()}
+        return value
+
+    return lists(msgspec.to_builtins(input, builtin_types=_NO_TEXTS))
+
+
+_NO_TEXTS = (bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID)
 
 
 def _decoder(kind: type) -> "msgspec.json.Decoder[Any]":

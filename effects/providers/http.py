@@ -27,8 +27,12 @@ POLL_S = 0.05
 class Server:
     """A base address and what is sent to it.
 
-    The client belongs to one event loop, since its connections do; in another loop a new one is
-    made. Call `aclose()` at the end of each loop. A client that was handed in stays the caller's.
+    Each request has a connection of its own. One that is kept may be closed by the server in the
+    moment when it is used again, and whether the request was read then is unknown: it could not be
+    sent again without being billed twice. A handshake is little beside a model's answer.
+
+    The client belongs to one event loop; in another loop a new one is made. A client that was
+    handed in stays the caller's, with whatever connections it keeps.
     """
 
     def __init__(
@@ -93,7 +97,7 @@ class Server:
             raise ProviderFailure(text, "model.connection_lost") from error
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop. The server can be used again."""
+        """Close what is open in this event loop. The server can be used again."""
         own, self._own = self._own, None
         if own is not None and own[0] == current_token():
             await own[1].aclose()

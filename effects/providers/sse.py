@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EVENT_MAX = 64 * 2**20
 """Bytes of one event. No answer comes near; a server that sends no line end does."""
 DRAIN_S = 0.05
-"""How long the end of a body is waited for, so that its connection can be used again."""
+"""How long the end of a body is waited for, so that no server sees a hang-up behind each answer."""
 
 
 class EventReader:

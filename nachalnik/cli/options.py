@@ -1,6 +1,5 @@
 """The options that `run` and `resume` share, and the parts of a session made of them."""
 
-import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -86,10 +85,15 @@ def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def parts_of(options: PartOptions, log: str) -> Parts:
     """Raises `Stop`, `InvalidInput`: which option cannot be used, and why."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    make_importable()
     tools = tools_of(options.tools)
     return Parts(provider_of(options, log), tools, rules_of(options, tools))
+
+
+def make_importable() -> None:
+    """Modules of the current folder are found, as `python -m` finds them."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
 
 
 # -- the model ---------------------------------------------------------------------------------
@@ -105,6 +109,7 @@ def provider_of(options: PartOptions, log: str) -> "Provider":
     if options.model is None:
         raise Stop("nobody to answer: give --model M (and --base-url U), or --script FILE")
     from nachalnik import OpenAIChatProvider
+    from reducers.vocabulary.errors import InvalidInput
 
     if options.base_url is None:
         if not os.environ.get("OPENAI_API_KEY"):
@@ -112,33 +117,26 @@ def provider_of(options: PartOptions, log: str) -> "Provider":
                 "no key: put yours in OPENAI_API_KEY, or name a server of your own with --base-url"
             )
         return OpenAIChatProvider(options.model)
-    return OpenAIChatProvider(options.model, base_url=options.base_url)
+    try:
+        return OpenAIChatProvider(options.model, base_url=options.base_url)
+    except InvalidInput as error:  # which does not repeat an address: it may hold a password
+        raise Stop(f"--base-url: {error}") from error
 
 
 # -- tools -------------------------------------------------------------------------------------
 
 
 def tools_of(places: Iterable[str]) -> "tuple[Tool, ...]":
+    from effects.parts import load_object
+
     found: dict[str, Tool] = {}
     for place in places:
-        for tool in _as_tools(load(place), place):
+        for tool in _as_tools(load_object(place), place):
             name = tool.spec().id
             if name in found:
                 raise Stop(f"--tools {place}: there is a tool {name!r} already")
             found[name] = tool
     return tuple(found.values())
-
-
-def load(place: str) -> Any:
-    """The object at MODULE:NAME. Raises `InvalidInput`, `Stop`."""
-    from effects.parts import load_object
-
-    importlib.invalidate_caches()
-    try:
-        return load_object(place)
-    except SystemExit as end:
-        module = place.partition(":")[0]
-        raise Stop(f"the module {module!r} does not import: it exits with {end.code}") from None
 
 
 def _as_tools(found: Any, place: str) -> "list[Tool]":

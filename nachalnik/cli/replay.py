@@ -109,17 +109,14 @@ class Replacements:
 
 def replacements(places: tuple[str, ...]) -> Replacements:
     """Raises `InvalidInput`, `Stop`: which place cannot be used, and why."""
-    import os
-    import sys
-
-    from nachalnik.cli.options import load
+    from effects.parts import load_object
+    from nachalnik.cli.options import make_importable
     from reducers.reducer import Reducer
 
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    make_importable()
     found = Replacements()
     for place in places:
-        seam = _instance(load(place), place)
+        seam = _instance(load_object(place), place)
         kinds = {
             "whole": isinstance(seam, Reducer),
             "projector": callable(getattr(seam, "project", None)),

@@ -1,6 +1,6 @@
 """The processes of one story: `python -m nachalnik.scenarios.child SCRIPT FOLDER`.
 
-This one only starts others, one after the other, so that each has read its modules before it begins.
+This one only starts others, one after the other, so that each has read its modules beforehand.
 Each goes on where the folder says the story is, until the story ends, a `reopen` asks for another
 process, or a `crash` kills it. Exit status 0 when the story was told; else 1, and why on stderr.
 """

@@ -25,7 +25,6 @@ from effects.providers.openai_chat.encode import encode_request
 from effects.replay import initial_of, redrive
 from nachalnik.scenarios.folder import Folder
 from reducers.codec import Header, decode_commit, decode_header, encode_commit
-from reducers.linear import pairing_problem
 from reducers.state import Commit, State, fold
 from reducers.statecodec import encode_state
 from reducers.vocabulary.digests import digest_of, text_digest
@@ -56,21 +55,41 @@ ID_MAX = 64
 
 def wire_problems(request: ModelRequest) -> Iterator[str]:
     """What a strict provider would refuse of a request, as the Chat dialect sends it."""
-    problem = pairing_problem(request.messages)
-    if problem is not None:
-        yield f"W1 to W4: {problem}"
     body = encode_request(request, "m1", stream=False)
+    yield from _unpaired(body["messages"])
     yield from _blank(body["messages"])
-    for message in body["messages"]:
-        for call in message.get("tool_calls", ()):
-            if not call["id"] or len(call["id"]) > ID_MAX:
-                yield f"W4: the call id {call['id']!r} is empty or too long"
     try:
         text = json.dumps(body, ensure_ascii=False, allow_nan=False)
         text.encode("utf-8")
         parse(text)
     except (ValueError, NotJson) as error:
         yield f"W7: the body is not strict JSON: {error}"
+
+
+def _unpaired(messages: list[dict[str, Any]]) -> Iterator[str]:
+    """W1 to W4. Judged here anew: the projector's own check is among what is tested."""
+    due: list[str] = []
+    seen: set[str] = set()
+    for place, message in enumerate(messages):
+        if message["role"] == "tool":
+            answered = message["tool_call_id"]
+            if answered in due:
+                due.remove(answered)
+            else:
+                yield f"W3: message {place} answers {answered!r}, which waits for nothing here"
+            continue
+        if due:
+            yield f"W2: message {place} comes while {due[0]!r} has no result"
+        for call in message.get("tool_calls", ()):
+            id = call["id"]
+            if not id or len(id) > ID_MAX:
+                yield f"W4: message {place} has the call id {id!r}, which is empty or too long"
+            if id in seen:
+                yield f"W4: message {place} uses the call id {id!r} a second time"
+            seen.add(id)
+            due.append(id)
+    for id in due:
+        yield f"W1: the call {id!r} has no result"
 
 
 def _blank(messages: list[dict[str, Any]]) -> Iterator[str]:

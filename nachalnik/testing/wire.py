@@ -89,10 +89,9 @@ class WireServer:
     script is empty it answers 500.
     """
 
-    def __init__(self, replies: Iterable[Reply | bytes] = (), *, keep_alive: bool = False) -> None:
+    def __init__(self, replies: Iterable[Reply | bytes] = ()) -> None:
         self.requests: list[WireRequest] = []
         self.hangups = 0
-        self.keep_alive = keep_alive
         self.closing = threading.Event()
         self._replies: deque[Reply] = deque()
         self._lock = threading.Lock()
@@ -159,20 +158,17 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = WireRequest(self.command, self.path, headers, self.rfile.read(size))
         script = self.server.script
-        reply = script.take(request)
-        self.close_connection = not script.keep_alive or reply.framing == "close"
         try:
-            self._answer(reply)
+            self._answer(script.take(request))
         except OSError:
-            self.close_connection = True
             script.hang_up()
+        self.close_connection = True
 
     def do_GET(self) -> None:
         self.do_POST()
 
     def _answer(self, reply: Reply) -> None:
         if reply.raw is not None:
-            self.close_connection = True
             self.wfile.write(reply.raw)
             return
         self.wfile.write(self._head(reply))
@@ -193,13 +189,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
 
     def _head(self, reply: Reply) -> bytes:
-        lines = {"content-type": reply.content_type, **reply.headers}
+        lines = {"content-type": reply.content_type, "connection": "close", **reply.headers}
         if reply.framing == "chunked":
             lines["transfer-encoding"] = "chunked"
         elif reply.framing == "length":
             lines["content-length"] = str(len(reply.body))
-        if self.close_connection:
-            lines["connection"] = "close"
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value)
         return f"HTTP/1.1 {reply.status} Scripted\r\n{head}\r\n".encode()
 
@@ -211,7 +205,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stop(self, *, stalled: bool) -> None:
         """Send nothing more, and hold the connection until the client goes away."""
-        self.close_connection = True
         while stalled and not self.server.script.closing.is_set():
             if select.select([self.connection], [], [], LOOK_S)[0]:
                 raise ConnectionResetError

@@ -209,6 +209,7 @@ def call_judged(draft: Draft, input: CallJudged) -> None:
     if call is None or call.status != "judging":
         return
     if input.failure:
+        draft.say(CallWasJudged(call=call.id, why=input.failure))
         fail_step(draft, KernelError(input.failure))
         return
     draft.say(

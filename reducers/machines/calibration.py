@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from reducers.vocabulary.events import CounterObserved
 
 
-class Calibration(Struct, frozen=True, gc=False, omit_defaults=True):
+class Calibration(Struct, frozen=True, gc=False):
     """Totals in tokens: our own estimates, and what the provider counted for the same requests."""
 
     observations: int = 0
@@ -27,7 +27,7 @@ class Calibration(Struct, frozen=True, gc=False, omit_defaults=True):
 UNTAUGHT = Calibration()
 
 
-class Calibrations(Struct, frozen=True, gc=False, omit_defaults=True):
+class Calibrations(Struct, frozen=True, gc=False):
     models: tuple[tuple[str, Calibration], ...] = ()
     """By `provider/model`, in the order first learned."""
 

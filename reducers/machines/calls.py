@@ -35,7 +35,7 @@ from reducers.vocabulary.tools import Capability, ToolOutput, ToolSpec
 Status = Literal["requested", "judging", "judged", "prepared", "running", "answered", "done"]
 
 
-class Call(Struct, frozen=True, gc=False, omit_defaults=True):
+class Call(Struct, frozen=True, gc=False):
     """One call of the batch. In the log its arguments stand once, in the item of its turn; here
     they are kept beside it, since that item can be undone while the call still waits."""
 

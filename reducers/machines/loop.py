@@ -35,7 +35,7 @@ from reducers.vocabulary.phases import (
 Drive = Literal["none", "step", "turn"]
 
 
-class Loop(Struct, frozen=True, gc=False, omit_defaults=True):
+class Loop(Struct, frozen=True, gc=False):
     phase: Phase = Idle()
     turn: int = 0
     is_open: bool = False

@@ -26,7 +26,7 @@ from reducers.vocabulary.tools import ToolSpec
 MODEL, TOOLS, POLICY = "model", "tools", "policy"
 
 
-class Parts(Struct, frozen=True, gc=False, omit_defaults=True):
+class Parts(Struct, frozen=True, gc=False):
     model: ModelInfo | None = None
     model_at: int = 0
     """Position of the `model.changed` in force."""

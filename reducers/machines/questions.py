@@ -24,7 +24,7 @@ from reducers.vocabulary.tools import Capability
 Kind = Literal["permission", "outcome"]
 
 
-class Question(Struct, frozen=True, gc=False, omit_defaults=True):
+class Question(Struct, frozen=True, gc=False):
     id: int
     kind: Kind
     call: str

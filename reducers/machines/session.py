@@ -21,7 +21,7 @@ from reducers.vocabulary.events import (
 from reducers.vocabulary.inputs import DEFAULT_SEAMS, Seams
 
 
-class Session(Struct, frozen=True, gc=False, omit_defaults=True):
+class Session(Struct, frozen=True, gc=False):
     name: str = ""
     log: str = ""
     config: Config = Config()

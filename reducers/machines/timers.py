@@ -8,7 +8,7 @@ from msgspec import Struct
 from reducers.vocabulary.events import TimerFired, TimerStarted
 
 
-class Timers(Struct, frozen=True, gc=False, omit_defaults=True):
+class Timers(Struct, frozen=True, gc=False):
     running: tuple[tuple[str, float], ...] = ()
     """(effect, seconds it was started for)."""
 

@@ -153,10 +153,11 @@ def _block_blobs(blocks: Iterable[Block]) -> Iterable[Blob]:
             yield from blobs_of(block.content)
 
 
-def block_calls(content: object) -> tuple[ToolCall, ...]:
+def calls_in(content: object, slot: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """The calls of a turn: those among its blocks, where it is held as blocks, else its slot."""
     if not isinstance(content, Blocks):
-        return ()
-    return tuple(block.call for block in content.blocks if isinstance(block, CallBlock))
+        return slot
+    return tuple([block.call for block in content.blocks if isinstance(block, CallBlock)])
 
 
 def truncate(content: Content, limit: int) -> tuple[Content, int] | None:

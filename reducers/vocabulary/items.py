@@ -9,7 +9,7 @@ from reducers.vocabulary.content import (
     AnyContent,
     Content,
     ToolCall,
-    block_calls,
+    calls_in,
     content_of,
 )
 from reducers.vocabulary.json import NULL, Json
@@ -156,7 +156,7 @@ class ContextItem(_Numbered, frozen=True, gc=False, omit_defaults=True, kw_only=
     def calls(self) -> tuple[ToolCall, ...]:
         if not isinstance(self.kind, AssistantMessage):
             return ()
-        return block_calls(self.content) or self.kind.tool_calls
+        return calls_in(self.content, self.kind.tool_calls)
 
     def is_projected(self) -> bool:
         return is_projected(self.state)

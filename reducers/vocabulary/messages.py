@@ -6,7 +6,7 @@ from typing import Literal
 import attrs
 from msgspec import Struct
 
-from reducers.vocabulary.content import Content, ToolCall, block_calls
+from reducers.vocabulary.content import Content, ToolCall, calls_in
 from reducers.vocabulary.json import EMPTY_OBJECT, NULL, Json
 from reducers.vocabulary.tools import ToolSpec
 
@@ -25,7 +25,7 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
     extra: Json = NULL
 
     def calls(self) -> tuple[ToolCall, ...]:
-        return block_calls(self.content) or self.tool_calls
+        return calls_in(self.content, self.tool_calls)
 
 
 @attrs.frozen

@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from reducers.vocabulary.canonical import canonical
-from reducers.vocabulary.content import EMPTY, Blocks, Content, Text, ToolCall, block_calls
+from reducers.vocabulary.content import EMPTY, Blocks, Content, Text, ToolCall, calls_in
 from reducers.vocabulary.json import NULL, Json
 
 StopReason = str
@@ -74,7 +74,7 @@ class ModelResponse(Struct, frozen=True, gc=False, omit_defaults=True):
         canonical(self, stop=END_TURN)
 
     def all_calls(self) -> tuple[ToolCall, ...]:
-        return block_calls(self.content) or self.calls
+        return calls_in(self.content, self.calls)
 
     @staticmethod
     def of_text(text: str, usage: Usage | None = None) -> "ModelResponse":
@@ -86,7 +86,7 @@ class ModelResponse(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @staticmethod
     def of_blocks(blocks: Blocks) -> "ModelResponse":
-        stop = "tool_use" if block_calls(blocks) else END_TURN
+        stop = "tool_use" if calls_in(blocks, ()) else END_TURN
         return ModelResponse(content=blocks, stop=stop)
 
 

@@ -7,7 +7,7 @@ offer: no state, no rules, no projection, no lock, no errors.
 import os
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from time import perf_counter
+from time import process_time as perf_counter
 from typing import Any
 
 import msgspec

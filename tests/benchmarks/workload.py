@@ -8,7 +8,7 @@ characters, as providers give them.
 import itertools
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import process_time as perf_counter
 
 from effects.ports import DeltaSink, OutputSink
 from nachalnik import Config, ContextItem, Kernel, Rules

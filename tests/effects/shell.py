@@ -9,6 +9,8 @@ from nachalnik import Config, ContextItem, Kernel, ModelInfo, ModelResponse, Rul
 from reducers.codec import decode_header
 from reducers.linear import pairing_problem
 from reducers.statecodec import encode_state
+from reducers.vocabulary.content import as_text
+from reducers.vocabulary.items import ToolResult
 from reducers.vocabulary.tools import ToolOutput, ToolSpec
 
 INFO = ModelInfo("scripted", "m1", 8000, tool_calling=True)
@@ -147,15 +149,11 @@ def named(kernel, name):
 
 def results(kernel):
     """(call, text, is_error) of every tool result in the context."""
-    found = []
-    for item in kernel.items():
-        if type(item.kind).__name__ == "ToolResult":
-            content = item.content
-            text = getattr(content, "text", None)
-            found.append(
-                (item.kind.call, content.json if text is None else text, item.kind.is_error)
-            )
-    return found
+    return [
+        (item.kind.call, as_text(item.content), item.kind.is_error)
+        for item in kernel.items()
+        if isinstance(item.kind, ToolResult)
+    ]
 
 
 def sound(kernel, redriven=True):
@@ -178,7 +176,7 @@ def sound(kernel, redriven=True):
 async def until(condition, seconds=5):
     """Wait for something another thread does."""
     with anyio.fail_after(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - it is no task that does it
             await anyio.sleep(0.001)
 
 

@@ -119,15 +119,18 @@ async def test_the_effect_is_done_when_its_signal_comes(tmp_path):
     assert seen == ["hello\n\n(written by call log:7.0)\n"]
 
 
-@pytest.mark.parametrize("name", ["../a.md", "/etc/hostname"])
-async def test_the_tools_stay_in_their_folder(tmp_path, name):
-    for tool, asked in (
-        (reading_tool(tmp_path), call("read_file", path=name)),
-        (writing_tool(tmp_path), call("write_note", name=name, text="x")),
-    ):
-        with pytest.raises(ToolError, match="outside"):
-            await tool.invoke(asked, OutputSink(key="log:7.0"))
-    assert list(tmp_path.parent.glob("a.md*")) == []
+async def test_the_tools_stay_in_their_folder(tmp_path):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "a.md").write_text("mine", encoding="utf-8")
+    for name in ("../a.md", str(tmp_path / "a.md")):
+        for tool, asked in (
+            (reading_tool(inside), call("read_file", path=name)),
+            (writing_tool(inside), call("write_note", name=name, text="x")),
+        ):
+            with pytest.raises(ToolError, match="outside"):
+                await tool.invoke(asked, OutputSink(key="log:7.0"))
+    assert (tmp_path / "a.md").read_text(encoding="utf-8") == "mine"
 
 
 async def test_a_missing_file_is_a_failure_the_model_can_read(tmp_path):

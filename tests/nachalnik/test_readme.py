@@ -91,6 +91,12 @@ def test_a_command_of_the_readme_exists_with_its_options(words, tmp_path):
     assert [word for word in rest if word.startswith("--") and word not in told] == []
 
 
+def test_an_option_that_the_readme_names_is_one_of_some_command(tmp_path):
+    told = [run("-m", "nachalnik", command, "--help", cwd=tmp_path) for command in COMMANDS]
+    options = {option for text in told for option in re.findall(r"--[a-z-]+", text)}
+    assert set(re.findall(r"(?<![-\w])--[a-z][a-z-]*", README)) <= options
+
+
 def test_the_tables_of_commands_and_statuses_are_complete():
     named = [cells[0].strip("|` ") for cells in rows(README, "| command | does |")]
     assert named == [f"nachalnik {command}" for command in COMMANDS]

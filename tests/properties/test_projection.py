@@ -21,15 +21,10 @@ from reducers.vocabulary.events import ModelRequested
 from reducers.vocabulary.items import ContextItem
 from reducers.vocabulary.json import Json
 from reducers.vocabulary.persistent import Vector
-from tests.properties.histories import (
-    MOVES,
-    Player,
-    histories,
-    moves_of,
-    pushed,
-    settings_of_a_session,
-)
+from tests.properties.histories import histories, moves_of, settings_of_a_session
+from tests.properties.player import MOVES, Player, pushed
 from tests.properties.strategies import encode
+from tests.reducers.driving import Core, started
 
 MOVE_CALL = ToolCall("u9", "add", Json("{}"))
 FIELDS = ("messages", "included", "skipped", "repairs", "reordered")
@@ -218,9 +213,9 @@ def test_what_a_request_says_does_not_depend_on_what_was_kept(moves, setting):
 # -- the digest is part of the format ----------------------------------------------------------
 
 
-def session_of(count: int) -> Player:
+def session_of(count: int) -> Core:
     """A plain talk of `count` items: every fourth is a turn with a call, answered by the next."""
-    player = Player()
+    core = started()
     items = []
     for n in range(count):
         if n % 4 == 2:
@@ -230,15 +225,15 @@ def session_of(count: int) -> Player:
             items.append(ContextItem.tool_result(f"call_{n - 1}", "add", str(n)))
         else:
             items.append(ContextItem.user(f"item {n}"))
-    player.feed(i.PushItems(tuple(items)))
-    return player
+    core.feed(i.PushItems(tuple(items)))
+    return core
 
 
 GOLDEN = {
-    1: ((), "924e90bc31293f3c275abbc1a190daf8"),
-    32: ((), "db61a66a1f662553de6c3ddbfa924ab5"),
-    33: ((32,), "8084068da8327a6a02ae8f50eddebb6a"),
-    100: ((32, 64, 96), "264221bd92490f4237ff474255b218cd"),
+    1: ((), "f130a32075323cb26c6f7917803cf104"),
+    32: ((), "ff5aa6e79cb59f15c4d436ca8a45d5f2"),
+    33: ((32,), "231d1c2d2e583a08c4c74e7a96c68afb"),
+    100: ((32, 64, 96), "2e9daec54a64508dbcfdf628b295c982"),
 }
 """By the number of items: where the cuts are, and the digest of the request. Format 1: a change
 here is a change of the format, and logs of before it no longer redrive."""
@@ -246,16 +241,16 @@ here is a change of the format, and logs of before it no longer redrive."""
 
 @pytest.mark.parametrize("count", GOLDEN)
 def test_the_cuts_and_the_digest_are_those_of_format_1(count):
-    player = session_of(count)
-    projected = fresh(player.state, LinearProjector())
+    core = session_of(count)
+    projected = fresh(core.state, LinearProjector())
     cuts = tuple(segment.items[-1].id for segment in projected.segments)
-    assert (cuts, player.reducer.draw(player.state).digest) == GOLDEN[count]
+    assert (cuts, core.reducer.draw(core.state).digest) == GOLDEN[count]
 
 
 def test_a_digest_chains_the_digests_of_the_parts():
     """R8: the closed segments, the open tail, tools and parameters; each BLAKE2b-128."""
-    player = session_of(100)
-    state = player.state
+    core = session_of(100)
+    state = core.state
     projected = fresh(state, LinearProjector())
     assert len(projected.segments) == 3
 
@@ -267,11 +262,11 @@ def test_a_digest_chains_the_digests_of_the_parts():
         messages = LinearProjector().project(segment.items).messages
         parts.append(digest(b"".join(digest(encode(message)) for message in messages)))
     parts += [digest(encode(state.parts.tools)), digest(state.parts.params.encode())]
-    assert player.reducer.draw(state).digest == digest(b"".join(parts)).hex()
+    assert core.reducer.draw(state).digest == digest(b"".join(parts)).hex()
 
 
 def cuts_of(*items: ContextItem) -> list[int]:
-    player = Player()
+    player = started()
     player.feed(i.PushItems(items))
     return [segment.items[-1].id for segment in fresh(player.state, LinearProjector()).segments]
 

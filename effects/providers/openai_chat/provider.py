@@ -143,7 +143,7 @@ class OpenAIChatProvider:
         return decoder.finish()
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop; the provider can be used again."""
+        """Close what is open in this event loop; the provider can be used again."""
         await self._server.aclose()
 
     # -- answers -------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_a_whole_conversation():
     }
 
 
-@pytest.mark.parametrize("blank", [None, Text(""), Text("  \n"), Blocks()])
+@pytest.mark.parametrize("blank", [None, Text(""), Text("  \n")])
 def test_blank_text_is_not_sent(blank):
     """EMPT-01, W5."""
     call = ToolCall("c1", "add", "{}")
@@ -86,6 +86,9 @@ def test_blank_text_is_not_sent(blank):
     assert message("assistant", blank, reasoning=Text("hm")) is None
     assert message("user", blank) is None
     assert message("system", blank) is None
+    blocks = Blocks((TextBlock(blank or Text(" ")), CallBlock(call)))
+    assert message("assistant", blocks) == wire
+    assert message("assistant", Blocks()) is None
 
 
 @pytest.mark.parametrize("blank", [None, Text(""), Text(" \n"), Blocks((TextBlock(Text("")),))])

@@ -39,8 +39,8 @@ class Sink:
 
 
 @asynccontextmanager
-async def served(*replies, keep_alive=False, **options):
-    with WireServer(replies, keep_alive=keep_alive) as server:
+async def served(*replies, **options):
+    with WireServer(replies) as server:
         provider = OpenAIChatProvider("m1", base_url=server.base_url, **options)
         yield provider, server
         await provider.aclose()
@@ -75,7 +75,7 @@ def outcome(response, deltas):
 async def outcomes(name, replies):
     """What each delivery of one stream comes to; failures by their code."""
     found = []
-    async with served(*replies, keep_alive=True) as (provider, _):
+    async with served(*replies) as (provider, _):
         for _ in replies:
             sink = Sink()
             try:
@@ -585,10 +585,18 @@ def test_one_provider_works_in_one_event_loop_after_another(backends):
 
 @pytest.mark.anyio
 async def test_a_closed_provider_can_be_used_again():
-    async with served(TEXT_STREAM, TEXT_STREAM, keep_alive=True) as (provider, _):
+    async with served(TEXT_STREAM, TEXT_STREAM) as (provider, _):
         for _ in range(2):
             assert await provider.respond(ASK, DeltaSink.disconnected()) == HI
             await provider.aclose()
+
+
+@pytest.mark.anyio
+async def test_a_whole_answer_is_no_hang_up():
+    async with served(TEXT_STREAM, Reply(TEXT_STREAM, drip=1)) as (provider, server):
+        for _ in range(2):
+            await provider.respond(ASK, DeltaSink.disconnected())
+    assert server.hangups == 0
 
 
 @pytest.mark.anyio

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 COMMAND = [sys.executable, "-m", "nachalnik"]
 WAIT_S = 30.0
 
-TOOLS = '''
+TOOLS = r'''
 import os, sys, time
 from effects.ports import OutputSink
 from nachalnik import tool
@@ -26,21 +26,21 @@ from nachalnik import tool
 def add(x: int, y: int) -> int:
     "Add two integers."
     print("a tool prints this")
-    os.write(1, b"and so does a child of it\\\\n")
+    os.write(1, b"and so does a child of it\n")
     return x + y
 
 @tool(capabilities=["fs:write"])
 def note(text: str, sink: OutputSink) -> str:
     "Append a line to notes.txt."
     with open("notes.txt", "a") as file:
-        file.write(f"{sink.key} {text}\\\\n")
+        file.write(f"{sink.key} {text}\n")
     return f"noted {text}"
 
 @tool
 def die(text: str) -> str:
     "Take effect, and die before it can be told."
     with open("notes.txt", "a") as file:
-        file.write(f"{text}\\\\n")
+        file.write(f"{text}\n")
     os.kill(os.getpid(), 9)
     return ""
 
@@ -84,7 +84,7 @@ class Held:
     pass
 
 NUMBER = 3
-'''.replace("\\\\n", "\\n")
+'''
 
 
 @attrs.frozen
@@ -245,7 +245,7 @@ def finish(process: subprocess.Popen) -> Ran:
         process.kill()
         raise
     assert b"Traceback" not in err, err.decode()
-    return Ran(process.returncode, out.decode(), err.decode())
+    return Ran(process.returncode, (out or b"").decode(), err.decode())
 
 
 def interrupt(process: subprocess.Popen) -> None:

@@ -45,19 +45,19 @@ def test_the_version_comes_about_as_fast_as_python():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_a_command_has_examples_and_statuses(shell, name):
-    ran = shell.run(name, "--help")
+def test_the_help_of_a_command_has_examples_and_statuses(here, name):
+    ran = here(name, "--help")
     assert ran.status == 0
     assert ran.out.startswith(f"Usage: nachalnik {name}")
     assert f"\nExamples:\n  nachalnik {name}" in ran.out
     assert "\nExit status:\n  0 " in ran.out
     assert "\n  2    " in ran.out
     assert max(map(len, ran.out.splitlines())) <= 100
-    assert shell.run("help", name).out == ran.out
+    assert here("help", name).out == ran.out
 
 
-def test_the_help_lists_commands_and_every_status(shell):
-    ran = shell.run("--help")
+def test_the_help_lists_commands_and_every_status(here):
+    ran = here("--help")
     assert ran.status == 0
     for name, words in COMMANDS.items():
         assert f"  {name:<9} {words}" in ran.out
@@ -83,8 +83,8 @@ def test_the_help_imports_no_command():
         (["scenario"], "Missing argument 'FILE...'"),
     ],
 )
-def test_a_wrong_command_line_is_told_with_status_2(shell, arguments, said):
-    ran = shell.run(*arguments)
+def test_a_wrong_command_line_is_told_with_status_2(here, arguments, said):
+    ran = here(*arguments)
     assert ran.status == 2
     assert said in ran.err
     assert ran.out == ""

@@ -1,0 +1,1 @@
+"""Reported failures that a scenario script cannot tell: several processes, faults, schedules."""
