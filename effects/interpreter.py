@@ -65,6 +65,7 @@ class _Drive:
     """One caller who awaits the loop, and where its own last commit left it."""
 
     phase: Phase = IDLE
+    is_over: bool = False
 
 
 @attrs.define(eq=False)
@@ -132,6 +133,7 @@ class Interpreter:
         drive = _Drive()
         try:
             with self.writer.lock:
+                self._leave(drive)  # for one that was interrupted while it left
                 applied = self.apply(input)
                 self._driver = drive
             drive.phase = applied.step.state.loop.phase
@@ -141,7 +143,10 @@ class Interpreter:
                 raise applied.step.raised
             await self._carry_out(drive, applied.works)
         finally:
-            self._leave(drive)
+            try:
+                self._leave(drive)
+            finally:
+                drive.is_over = True
             self.writer.sync()
         # A turn that was cancelled from elsewhere left this drive in the middle.
         return IDLE if is_busy(drive.phase) else drive.phase
@@ -149,7 +154,8 @@ class Interpreter:
     def _leave(self, drive: _Drive) -> None:
         """Give the loop up. A refused driver has none to give up: another's is left alone."""
         with self.writer.lock:
-            if self._driver is not None and self._driver is not drive:
+            other = self._driver
+            if other is not None and other is not drive and not other.is_over:
                 return
             self._driver = None
             self._asked.clear()

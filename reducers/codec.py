@@ -79,7 +79,19 @@ _content = msgspec.json.Decoder(AnyContent)
 
 
 def encode_header(header: Header) -> bytes:
-    return _encoder.encode(header)
+    return _one_line(_encoder.encode(header))
+
+
+def _one_line(value: bytes) -> bytes:
+    """JSON allows three characters in strings that many readers take for the end of a line."""
+    if value.isascii():
+        return value
+    for raw, escaped in _LINE_ENDS:
+        value = value.replace(raw, escaped)
+    return value
+
+
+_LINE_ENDS = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "\x85\u2028\u2029")
 
 
 def decode_header(value: bytes) -> Header:
@@ -103,13 +115,13 @@ def encode_commit(commit: Commit) -> tuple[bytes, Contents]:
     if commit.cause:
         parts += [b',"cause":', _encoder.encode(commit.cause)]
     parts.append(b"}")
-    return b"".join(parts), contents
+    return _one_line(b"".join(parts)), contents
 
 
 def content_in(event: Event) -> AnyContent | None:
     """The content an event carries, where it is one that carries any."""
     find = _CARRIERS.get(type(event))
-    return None if find is None else find(event)  # type: ignore[no-any-return]
+    return None if find is None else find(event)
 
 
 def with_content(event: Event, content: AnyContent) -> Event:
@@ -174,10 +186,10 @@ def _thin(input: Input, events: tuple[Event, ...], contents: Contents) -> Any:
     for name in inner:
         plain, typed = thin.get(name), getattr(input, name)
         if isinstance(plain, dict):
-            _point(plain, typed, _fields(type(typed))[0], events)
+            _point(plain, typed, _fields(type(typed))[0], events)  # type: ignore[arg-type]
         elif plain:
             for each, one in zip(plain, typed, strict=True):
-                _point(each, one, _fields(type(one))[0], events)
+                _point(each, one, _fields(type(one))[0], events)  # type: ignore[arg-type]
     _store_input(thin, contents)
     return thin
 

@@ -8,13 +8,12 @@ from msgspec.structs import force_setattr, replace
 
 from reducers.machines.calls import unfinished
 from reducers.reducer import Reducer
-from reducers.state import State, evolve
+from reducers.state import NUMBERED, State, evolve
 from reducers.vocabulary.content import Held
 from reducers.vocabulary.events import (
     ContextAdded,
     ContextChanged,
     Event,
-    Recorded,
     StateChanged,
     UndoMode,
 )
@@ -50,7 +49,7 @@ class Draft:
     def say(self, event: Event) -> None:
         """Fold a new event and put it down."""
         state = self.state
-        if isinstance(event, Recorded):
+        if type(event) in NUMBERED:
             # The event was made to be said: nobody else has it yet, so it is filled in, not copied.
             force_setattr(event, "seq", state.last_seq + 1)
             loop = state.loop

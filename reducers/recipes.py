@@ -111,7 +111,7 @@ def record_result(
     )
     because = wording.mended(mended) if mended else None
     limit = _limit(draft.state, call) if has_limit else None
-    cut = None if limit is None else truncate(output.content, limit)
+    cut = None if limit is None else truncate(output.content, limit)  # type: ignore[arg-type]
     whole: int | None = None
     if cut is not None:
         if draft.state.session.config.keep_truncated_output:

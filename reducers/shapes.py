@@ -37,7 +37,7 @@ def shape(value: Any) -> Any:
         return {name: shape(getattr(value, name)) for name in value.__struct_fields__} | _tag(value)
     if isinstance(value, str | int | float | bool) or value is None:
         return value
-    if isinstance(value, Sequence | Vector):
+    if isinstance(value, Sequence):
         return [shape(one) for one in value]
     return msgspec.to_builtins(value)
 
@@ -102,6 +102,7 @@ def _item(item: ContextItem) -> dict[str, Any]:
 
 
 _SHAPES: dict[type, Any] = {
+    Vector: lambda vector: [shape(one) for one in vector],
     Text: lambda content: {"text": content.text},
     JsonContent: lambda content: {"json": _json(content.json)},
     Blocks: lambda content: {"blocks": [shape(block) for block in content.blocks]},

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from reducers.machines import (
     calibration,
@@ -39,7 +39,7 @@ from reducers.vocabulary.events import (
     CounterObserved,
     Event,
     ModelRequested,
-    Recorded,
+    RecordedEvent,
     ToolRequested,
 )
 from reducers.vocabulary.inputs import Input
@@ -92,8 +92,8 @@ def initial(log: str, session_name: str) -> State:
 
 # -- evolve ------------------------------------------------------------------------------------
 
-Evolve = Callable[[State, Any, int], dict[str, Any]]
-"""From the state, an event and the position it happens at, to the fields that change."""
+Evolve = Callable[[State, Any, int], Any]
+"""From the state, an event and the position it happens at, to the machine that changes."""
 
 MACHINES: tuple[tuple[str, dict[type, Callable[[Any, Any, int], Any]]], ...] = (
     ("session", session.EVOLVE),
@@ -107,11 +107,11 @@ MACHINES: tuple[tuple[str, dict[type, Callable[[Any, Any, int], Any]]], ...] = (
 )
 
 
-def _add_item(state: State, event: ContextAdded, here: int) -> dict[str, Any]:
+def _add_item(state: State, event: ContextAdded, here: int) -> Context:
     item = event.item
-    if isinstance(item.content, Held):
+    if type(item.content) is Held:
         event = replace(event, item=replace(item, content=answer_held(state, event)))
-    return {"context": context.added(state.context, event, here)}
+    return context.added(state.context, event, here)
 
 
 def answer_held(state: State, event: ContextAdded) -> Any:
@@ -122,29 +122,30 @@ def answer_held(state: State, event: ContextAdded) -> Any:
     return call.output.content
 
 
-def _request_tool(state: State, event: ToolRequested, here: int) -> dict[str, Any]:
+def _request_tool(state: State, event: ToolRequested, here: int) -> Calls:
     turn = context.item(state.context, state.calls.item)
-    asked = () if turn is None else turn.calls()
-    args = next((call.args for call in asked if call.id == event.call), EMPTY_OBJECT)
+    args = EMPTY_OBJECT
+    for call in () if turn is None else turn.calls():
+        if call.id == event.call:
+            args = call.args
+            break
     spec = parts.tool(state.parts, event.tool)
-    return {"calls": calls.requested(state.calls, event, here, args, spec)}
+    return calls.requested(state.calls, event, here, args, spec)
 
 
-def _request_model(state: State, event: ModelRequested, here: int) -> dict[str, Any]:
-    model = str(state.parts.model)
-    return {"requests": requests.requested(state.requests, event, here, model)}
+def _request_model(state: State, event: ModelRequested, here: int) -> Requests:
+    return requests.requested(state.requests, event, here, str(state.parts.model))
 
 
-def _observe(state: State, event: CounterObserved, here: int) -> dict[str, Any]:
-    known = calibration.observed(state.calibrations, event, state.requests.model)
-    return {"calibrations": known}
+def _observe(state: State, event: CounterObserved, here: int) -> Calibrations:
+    return calibration.observed(state.calibrations, event, state.requests.model)
 
 
-JOINT: dict[type, Evolve] = {
-    ContextAdded: _add_item,
-    ToolRequested: _request_tool,
-    ModelRequested: _request_model,
-    CounterObserved: _observe,
+JOINT: dict[type, tuple[str, Evolve]] = {
+    ContextAdded: ("context", _add_item),
+    ToolRequested: ("calls", _request_tool),
+    ModelRequested: ("requests", _request_model),
+    CounterObserved: ("calibrations", _observe),
 }
 
 
@@ -158,23 +159,34 @@ def _table() -> dict[type, tuple[tuple[str, Callable[[Any, Any, int], Any]], ...
 
 TABLE = _table()
 UNNUMBERED: tuple[type, ...] = BookkeepingEvent.__args__
+NUMBERED = frozenset(RecordedEvent.__args__)
 
 
 def evolve(state: State, event: Event) -> State:
     """Apply one event. Total over every tag ever written; judges nothing."""
-    here = state.position + 1
+    after = replace(state)
+    _apply(after, event, state.position + 1)
+    return after
+
+
+def _apply(state: State, event: Event, here: int) -> None:
+    """Change a state that nobody else has yet."""
     kind = type(event)
-    joint = JOINT.get(kind)
-    fields = {} if joint is None else joint(state, event, here)
-    for field, change in TABLE.get(kind, ()):
-        fields[field] = change(getattr(state, field), event, here)
-    if isinstance(event, Recorded) and event.seq:
-        fields["last_seq"] = event.seq
-    return replace(state, **fields)
+    if kind in JOINT:
+        field, change = JOINT[kind]
+        force_setattr(state, field, change(state, event, here))
+    if kind in TABLE:
+        for field, change in TABLE[kind]:
+            force_setattr(state, field, change(getattr(state, field), event, here))
+    if kind in NUMBERED and event.seq:  # type: ignore[union-attr]
+        force_setattr(state, "last_seq", event.seq)  # type: ignore[union-attr]
 
 
 def fold(state: State, events: Iterable[Event]) -> State:
     """Apply the events of exactly one commit, and count it."""
+    here = state.position + 1
+    after = replace(state)
     for event in events:
-        state = evolve(state, event)
-    return replace(state, position=state.position + 1)
+        _apply(after, event, here)
+    force_setattr(after, "position", here)
+    return after

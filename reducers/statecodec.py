@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from rpds import HashTrieMap, HashTrieSet
+from rpds import HashTrieSet
 
 from reducers.machines.calibration import Calibrations
 from reducers.machines.calls import Call, Calls
@@ -70,7 +70,7 @@ class StoredCalls(Struct, frozen=True, gc=False, omit_defaults=True):
 class StoredQuestions(Struct, frozen=True, gc=False, omit_defaults=True):
     next_id: int
     open: tuple[Question, ...]
-    answered: tuple[tuple[str, str], ...]
+    answered: tuple[str, ...]
 
 
 class StoredState(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -101,8 +101,7 @@ def encode_state(state: State) -> bytes:
     calls = _fields(state.calls)
     calls["seen"] = tuple(sorted(state.calls.seen))
     questions = _fields(state.questions)
-    answered = state.questions.answered
-    questions["answered"] = tuple((id, answered[id]) for id in sorted(answered))
+    questions["answered"] = tuple(state.questions.answered)
     fields = _fields(state)
     fields["context"] = StoredContext(**context)
     fields["requests"] = StoredRequests(**requests)
@@ -114,16 +113,16 @@ def encode_state(state: State) -> bytes:
 def decode_state(raw: bytes) -> State:
     stored = _decoder.decode(raw)
     context = _fields(stored.context)
-    context["items"] = Vector(stored.context.items)
+    context["items"] = Vector.of(stored.context.items)
     context["undo"] = tuple(_point(point) for point in stored.context.undo)
     context["redo"] = tuple(_point(point) for point in stored.context.redo)
     requests = _fields(stored.requests)
     for name in ("included", "skipped", "repairs"):
-        requests[name] = Vector(requests[name])
+        requests[name] = Vector.of(requests[name])
     calls = _fields(stored.calls)
     calls["seen"] = HashTrieSet(stored.calls.seen)
     questions = _fields(stored.questions)
-    questions["answered"] = HashTrieMap(dict(stored.questions.answered))
+    questions["answered"] = Vector.of(stored.questions.answered)
     fields = _fields(stored)
     fields["context"] = Context(**context)
     fields["requests"] = Requests(**requests)
@@ -141,4 +140,4 @@ def _stored(point: UndoPoint) -> StoredPoint:
 
 
 def _point(point: StoredPoint) -> UndoPoint:
-    return UndoPoint(point.number, point.at, Vector(point.edits))
+    return UndoPoint(point.number, point.at, Vector.of(point.edits))

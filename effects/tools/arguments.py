@@ -95,7 +95,7 @@ def _words(error: BaseException, _kind: type | None) -> str:
         case Misfit():
             return str(error)
         case KeyError():
-            return f"the field {error.args[0]!r} is missing"
+            return "missing"
         case cattrs.ForbiddenExtraKeysError():
             names = ", ".join(repr(name) for name in sorted(error.extra_fields))
             return f"there is no field {names}"

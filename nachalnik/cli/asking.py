@@ -231,5 +231,6 @@ def list_left(kernel: Kernel) -> None:
 def list_open(kernel: Kernel, log: str) -> None:
     """Say on standard error what is open, and how it is answered."""
     for one in kernel.pending_questions():
+        hows = "|".join(fitting(one)).replace("settle", "settle:TEXT")
         complain(told(one))
-        complain(f"answer it: nachalnik resume {log} --answer {one.id}={'|'.join(fitting(one))}")
+        complain(f"answer it: nachalnik resume {log} --answer {one.id}={hows}")

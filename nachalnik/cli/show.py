@@ -60,8 +60,8 @@ def command(log: str, is_whole: bool, is_followed: bool, is_json: bool) -> int:
 
 def place_of(text: str) -> tuple[str, int | None]:
     """The path and, behind the last @, the position. A file of the whole name wins."""
-    path, at, digits = text.rpartition("@")
-    if os.path.lexists(text) or not at or not (digits.isascii() and digits.isdigit()):
+    path, _, digits = text.rpartition("@")
+    if os.path.lexists(text) or not path or not (digits.isascii() and digits.isdigit()):
         return text, None
     if len(digits) > 18:
         raise Stop(f"{path}: there is no position {digits[:18]}...")

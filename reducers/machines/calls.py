@@ -75,9 +75,14 @@ class Calls(Struct, frozen=True, gc=False, omit_defaults=True):
     seen: "TextSet" = NO_TEXTS
 
 
-def changed(calls: Calls, call: str, **fields: Any) -> Calls:
-    batch = tuple([replace(one, **fields) if one.id == call else one for one in calls.batch])
-    return replace(calls, batch=batch)
+def _put(batch: tuple[Call, ...], call: Call) -> tuple[Call, ...]:
+    """The batch with a call in the place of its older self."""
+    return tuple([call if one.id == call.id else one for one in batch])
+
+
+def changed(calls: Calls, name: str, **fields: Any) -> Calls:
+    call = find(calls, name)
+    return calls if call is None else replace(calls, batch=_put(calls.batch, replace(call, **fields)))
 
 
 def turn_recorded(calls: Calls, event: ModelFinished, here: int) -> Calls:
@@ -103,7 +108,7 @@ def requested(
     return replace(
         calls,
         batch=(*calls.batch, call),
-        proposed=tuple(one for one in calls.proposed if one != event.call),
+        proposed=tuple([one for one in calls.proposed if one != event.call]),
     )
 
 
@@ -171,8 +176,9 @@ def finished(calls: Calls, event: ToolFinished, here: int) -> Calls:
     adrift = calls.adrift
     if call.status == "running" and event.effect is None:
         adrift = (*adrift, (call.effect, call.id))
-    done = changed(calls, call.id, status="done", output=None)
-    return replace(done, has_results=done.has_results or bool(call.question), adrift=adrift)
+    batch = _put(calls.batch, replace(call, status="done", output=None))
+    has_results = calls.has_results or call.question > 0
+    return replace(calls, batch=batch, has_results=has_results, adrift=adrift)
 
 
 def retried(calls: Calls, event: ToolRetried, here: int) -> Calls:

@@ -151,7 +151,7 @@ EVOLVE: dict[type, Callable[[Context, Any, int], Context]] = {
 def taken_back(context: Context, point: UndoPoint) -> tuple[Context, UndoPoint]:
     """The context without the point's edits, and the point that would make them again."""
     touched: dict[int, None] = dict.fromkeys(id for id, _ in point.edits)
-    again = Vector((id, item(context, id)) for id in touched)
+    again = Vector.of((id, item(context, id)) for id in touched)
     for id, before in reversed(list(point.edits)):
         context = _place(context, id, before)
     return context, replace(point, edits=again)
@@ -171,21 +171,27 @@ def _place(context: Context, id: int, after: ContextItem | None) -> Context:
     """Put an item (or its absence) in its place and keep the sums right."""
     index = id - 1
     items = context.items
-    before = items[index] if index < len(items) else None
+    count, tokens, withheld = context.count, context.tokens, context.withheld
+    before = None
     if index < len(items):
+        before = items[index]
         items = items.set(index, after)
     else:
-        while len(items) < index:
+        for _ in range(len(items), index):
             items = items.append(None)
         items = items.append(after)
-    count, tokens, withheld = context.count, context.tokens, context.withheld
-    for one, sign in ((before, -1), (after, 1)):
-        if one is not None:
-            count += sign
-            if sends_content(one.state):
-                tokens += sign * one.tokens
-            else:
-                withheld += sign * one.tokens
+    if before is not None:
+        count -= 1
+        if sends_content(before.state):
+            tokens -= before.tokens
+        else:
+            withheld -= before.tokens
+    if after is not None:
+        count += 1
+        if sends_content(after.state):
+            tokens += after.tokens
+        else:
+            withheld += after.tokens
     return replace(context, items=items, count=count, tokens=tokens, withheld=withheld)
 
 

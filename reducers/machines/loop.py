@@ -48,14 +48,15 @@ class Loop(Struct, frozen=True, gc=False):
 def state_changed(loop: Loop, event: StateChanged, here: int) -> Loop:
     phase = event.to
     drive, requests, step, flag = loop.drive, loop.requests, loop.step, loop.is_interrupted
+    kind = type(phase)
     if is_busy(phase):
         step += 1
-        if isinstance(phase, Requesting):
+        if kind is Requesting:
             requests = requests + 1 if drive == "turn" else 1
         drive = "none" if event.drive == "none" else event.drive or "turn"
-    elif event.drive == "none" or isinstance(phase, Finished):
+    elif event.drive == "none" or kind is Finished:
         drive, flag = "none", False
-    elif drive == "step" or isinstance(phase, Deciding):
+    elif drive == "step" or kind is Deciding:
         drive = "none"
     return replace(
         loop, phase=phase, drive=drive, requests=requests, step=step, is_interrupted=flag
@@ -101,9 +102,9 @@ EVOLVE: dict[type, Callable[[Loop, Any, int], Loop]] = {
 
 
 def is_resting(loop: Loop) -> bool:
-    return not isinstance(loop.phase, Requesting | Executing)
+    return not is_busy(loop.phase)
 
 
 def may_undo(loop: Loop) -> bool:
     """Only where no batch is in hand."""
-    return isinstance(loop.phase, Idle | Finished)
+    return isinstance(loop.phase, (Idle, Finished))

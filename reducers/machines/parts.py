@@ -98,4 +98,7 @@ def policy(parts: Parts) -> PolicyInfo:
 
 
 def tool(parts: Parts, name: str) -> ToolSpec | None:
-    return next((spec for spec in tools(parts) if spec.id == name), None)
+    for spec in tools(parts):
+        if spec.id == name:
+            return spec
+    return None

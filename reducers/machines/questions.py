@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
-from rpds import HashTrieMap
 
 from reducers.vocabulary.events import (
     PermissionDecided,
@@ -18,10 +17,11 @@ from reducers.vocabulary.events import (
     QuestionLeft,
     QuestionOpened,
 )
-from reducers.vocabulary.persistent import TextMap
+from reducers.vocabulary.persistent import Vector
 from reducers.vocabulary.tools import Capability
 
 Kind = Literal["permission", "outcome"]
+NOT_ANSWERED: Vector[str] = Vector()
 
 
 class Question(Struct, frozen=True, gc=False):
@@ -38,8 +38,8 @@ class Question(Struct, frozen=True, gc=False):
 class Questions(Struct, frozen=True, gc=False, omit_defaults=True):
     next_id: int = 1
     open: tuple[Question, ...] = ()
-    answered: "TextMap[str]" = HashTrieMap()
-    """How each closed question was resolved, by the text of its id."""
+    answered: Vector[str] = NOT_ANSWERED
+    """How each closed question was resolved, at its id less one; empty for one that is not."""
 
 
 def _asked(questions: Questions, question: Question) -> Questions:
@@ -51,12 +51,18 @@ def _asked(questions: Questions, question: Question) -> Questions:
 
 
 def _closed(questions: Questions, id: int, how: str) -> Questions:
-    return replace(
-        questions,
-        next_id=max(questions.next_id, id + 1),
-        open=tuple(one for one in questions.open if one.id != id),
-        answered=questions.answered.insert(str(id), how),
-    )
+    answered = questions.answered
+    if id == len(answered) + 1:
+        answered = answered.append(how)
+    elif id <= len(answered):
+        answered = answered.set(id - 1, how)
+    else:
+        answered = answered.extend([""] * (id - 1 - len(answered))).append(how)
+    still_open = questions.open
+    if still_open:
+        still_open = tuple([one for one in still_open if one.id != id])
+    next_id = questions.next_id if id < questions.next_id else id + 1
+    return Questions(next_id, still_open, answered)
 
 
 def permission_requested(questions: Questions, event: PermissionRequested, here: int) -> Questions:
@@ -111,4 +117,4 @@ def about(questions: Questions, call: str) -> Question | None:
 
 
 def how_answered(questions: Questions, id: int) -> str | None:
-    return questions.answered.get(str(id))
+    return questions.answered[id - 1] or None if 0 < id <= len(questions.answered) else None

@@ -53,13 +53,14 @@ class Requests(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def spliced(old: Vector[T], splice: Splice[T]) -> Vector[T]:
-    kept = old.take(splice.keep)
-    rest = old.slice(splice.keep + splice.cut)
-    return kept.extend(splice.put).extend(rest)
+    keep, put = splice.keep, splice.put
+    if keep == len(old):
+        return old.extend(put) if put else old
+    return old.take(keep).extend(put + old.slice(keep + splice.cut))
 
 
 def state_changed(requests: Requests, event: StateChanged, here: int) -> Requests:
-    is_due = isinstance(event.to, Requesting)
+    is_due = type(event.to) is Requesting
     return requests if is_due == requests.is_due else replace(requests, is_due=is_due)
 
 

@@ -8,6 +8,7 @@ sets are only ever looked up or iterated through `sorted`: their own order diffe
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from msgspec import Struct
 from rpds import HashTrieMap, HashTrieSet
 
 T = TypeVar("T")
@@ -24,24 +25,28 @@ MASK = WIDTH - 1
 _Node: TypeAlias = tuple[Any, ...]
 
 
-class Vector(Generic[T]):
-    """An immutable sequence. `a.extends(b)` is a hint by identity and may miss; never a fact."""
+class Vector(Struct, Generic[T], frozen=True, gc=False, eq=False):
+    """An immutable sequence; `Vector.of(values)` makes one.
 
-    __slots__ = ("_count", "_depth", "_root", "_tail")
+    `a.extends(b)` is a hint by identity and may miss; never a fact.
+    """
 
-    def __init__(self, values: Iterable[T] = ()) -> None:
-        self._count, self._depth = 0, 0
-        self._root: _Node = ()
-        self._tail: tuple[T, ...] = ()
-        chunk: list[T] = []
-        for value in values:
-            chunk.append(value)
-            if len(chunk) == WIDTH:
-                self._tail, self._count = tuple(chunk), self._count + WIDTH
-                self._depth, self._root = _grown(self)
-                self._tail = ()
-                chunk = []
-        self._tail, self._count = tuple(chunk), self._count + len(chunk)
+    _count: int = 0
+    _depth: int = 0
+    _root: "_Node" = ()
+    """All leaves but the last, each full; itself a leaf at depth 0."""
+    _tail: tuple[T, ...] = ()
+
+    @classmethod
+    def of(cls, values: Iterable[T]) -> "Vector[T]":
+        given = tuple(values)
+        border = max(0, len(given) - 1) & ~MASK
+        nodes = [given[start : start + WIDTH] for start in range(0, border, WIDTH)]
+        depth = 0
+        while len(nodes) > 1:
+            nodes = [tuple(nodes[at : at + WIDTH]) for at in range(0, len(nodes), WIDTH)]
+            depth += 1
+        return cls(len(given), depth, nodes[0] if nodes else (), given[border:])
 
     def __len__(self) -> int:
         return self._count
@@ -60,15 +65,23 @@ class Vector(Generic[T]):
         return node[index & MASK]  # type: ignore[no-any-return]
 
     def append(self, value: T) -> "Vector[T]":
-        if len(self._tail) < WIDTH:
-            return _vector(self._count + 1, self._depth, self._root, (*self._tail, value))
+        tail = self._tail
+        if len(tail) < WIDTH:
+            return Vector(self._count + 1, self._depth, self._root, (*tail, value))
         depth, root = _grown(self)
-        return _vector(self._count + 1, depth, root, (value,))
+        return Vector(self._count + 1, depth, root, (value,))
 
     def extend(self, values: Iterable[T]) -> "Vector[T]":
+        left = tuple(values)
         grown = self
-        for value in values:
-            grown = grown.append(value)
+        while left:
+            room = WIDTH - len(grown._tail)
+            if room:
+                now, left = left[:room], left[room:]
+                tail = grown._tail + now
+                grown = Vector(grown._count + len(now), grown._depth, grown._root, tail)
+            else:
+                grown, left = grown.append(left[0]), left[1:]
         return grown
 
     def set(self, index: int, value: T) -> "Vector[T]":
@@ -78,9 +91,9 @@ class Vector(Generic[T]):
         if index >= border:
             place = index - border
             tail = (*self._tail[:place], value, *self._tail[place + 1 :])
-            return _vector(self._count, self._depth, self._root, tail)
+            return Vector(self._count, self._depth, self._root, tail)
         root = _set(self._root, self._depth, index, value)
-        return _vector(self._count, self._depth, root, self._tail)
+        return Vector(self._count, self._depth, root, self._tail)
 
     def take(self, count: int) -> "Vector[T]":
         """The first `count` values. Later leaves stay reachable until something is appended."""
@@ -88,12 +101,12 @@ class Vector(Generic[T]):
             return self
         border = self._count - len(self._tail)
         if count > border:
-            return _vector(count, self._depth, self._root, self._tail[: count - border])
+            return Vector(count, self._depth, self._root, self._tail[: count - border])
         if count <= 0:
             return Vector()
         start = (count - 1) & ~MASK
         leaf = self._leaf(start)
-        return _vector(count, self._depth, self._root, leaf[: count - start])
+        return Vector(count, self._depth, self._root, leaf[: count - start])
 
     def slice(self, start: int, stop: int | None = None) -> tuple[T, ...]:
         """Values from `start` up to `stop`, leaf by leaf."""
@@ -152,19 +165,12 @@ class Vector(Generic[T]):
             and not _same_edge(self._root, self._depth, old._root, old._depth, border - 1)
         ):
             return False
-        if not old._tail:
-            return True
         if border >= self._count - len(self._tail):
             mine: tuple[T, ...] = self._tail
         else:
             mine = self._leaf(border)
-        return mine is old._tail or all(a is b for a, b in zip(mine, old._tail, strict=False))
-
-
-def _vector(count: int, depth: int, root: _Node, tail: tuple[Any, ...]) -> Vector[Any]:
-    made: Vector[Any] = Vector.__new__(Vector)
-    made._count, made._depth, made._root, made._tail = count, depth, root, tail
-    return made
+        # Equal will do as well as identical: whatever is drawn from the values is the same then.
+        return mine is old._tail or mine[: len(old._tail)] == old._tail
 
 
 def _grown(vector: Vector[Any]) -> tuple[int, _Node]:

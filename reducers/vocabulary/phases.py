@@ -47,5 +47,8 @@ def name_of(phase: Phase) -> str:
     return str(phase.__struct_config__.tag)
 
 
+_BUSY = frozenset({Requesting, Executing})
+
+
 def is_busy(phase: Phase) -> bool:
-    return isinstance(phase, Requesting | Executing)
+    return type(phase) in _BUSY

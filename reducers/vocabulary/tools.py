@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from reducers.vocabulary.canonical import canonical
-from reducers.vocabulary.content import Content, content_of
+from reducers.vocabulary.content import AnyContent, content_of
 from reducers.vocabulary.errors import InvalidInput
 from reducers.vocabulary.json import Json
 
@@ -45,7 +45,7 @@ class ToolSpec(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ToolOutput(Struct, frozen=True, gc=False, omit_defaults=True):
-    content: Content
+    content: AnyContent
     is_error: bool = False
 
     @staticmethod

@@ -42,7 +42,7 @@ def peers(count):
     """Processes that end with the block, whatever happens in it."""
     started = []
     try:
-        for _ in range(count):
+        while len(started) < count:
             started.append(Peer())
         yield started
     finally:

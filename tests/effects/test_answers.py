@@ -322,7 +322,8 @@ async def test_lists_and_plain_objects_are_taken_for_what_they_say():
     reply = ModelResponse(calls=[ToolCall("c1", "a", "{}")], usage={"input_tokens": 12})
     k = kernel(reply, said("x"), tools=[Tool("a")])
     assert await k.turn() == Finished(4, "end_turn")
-    assert k.budget().reported == Usage()
+    (usage, _) = [one["usage"] for one in named(k, "model.finished")]
+    assert usage["input_tokens"] == 12
     assert k.item(2).kind.tool_calls == (ToolCall("c1", "a", "{}"),)
     sound(k)
 

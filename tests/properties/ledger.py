@@ -55,8 +55,8 @@ class Ledger:
                 del self.owed[effect]
             case e.CallAnswered(effect=effect):
                 del self.owed[effect]
-            case e.CallJudged(call=call):
-                self._end(JudgeCall, call)
+            case e.CallJudged(call=call) | e.PermissionDecided(call=call):
+                self._end(JudgeCall, call)  # the second: a person who ordered the run overtook it
             case e.ToolRetried(call=call):
                 self._end(RunTool, call)
             case e.ToolFinished(call=call):

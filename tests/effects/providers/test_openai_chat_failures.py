@@ -69,7 +69,8 @@ def test_an_overflow_without_figures_is_a_code(error):
         "max_tokens is too large: 5000. This model supports at most 4096 completion tokens",
         (
             "'max_tokens' or 'max_completion_tokens' is too large: 5000. This model's maximum "
-            "context length is 4096 tokens and your request has 3000 input tokens (5000 > 4096 - 3000)."
+            "context length is 4096 tokens and your request has 3000 input tokens (5000 > "
+            "4096 - 3000)."
         ),
     ],
 )

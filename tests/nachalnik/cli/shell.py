@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 COMMAND = [sys.executable, "-m", "nachalnik"]
 WAIT_S = 30.0
 
-TOOLS = r'''
+TOOLS = r"""
 import os, sys, time
 from effects.ports import OutputSink
 from nachalnik import tool
@@ -84,7 +84,7 @@ class Held:
     pass
 
 NUMBER = 3
-'''
+"""
 
 
 @attrs.frozen
@@ -183,13 +183,13 @@ def wait_for(path: Path) -> None:
 class Terminal:
     """A command with a terminal for standard input, output and error."""
 
-    def __init__(self, shell: Shell, *arguments: str, out: int | None = None) -> None:
+    def __init__(self, shell: Shell, *arguments: str, out: int | None = None, **more: str) -> None:
         self.seen = ""
         self._fd, other = pty.openpty()
         self.process = subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=shell.folder,
-            env=shell.env(TERM="xterm"),
+            env=shell.env(**{"TERM": "xterm", **more}),
             stdin=other,
             stdout=other if out is None else out,
             stderr=other,

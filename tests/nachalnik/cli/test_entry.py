@@ -66,7 +66,9 @@ def test_the_help_lists_commands_and_every_status(here):
 
 
 def test_the_help_imports_no_command():
-    code = "import sys; from nachalnik.cli import main; main(['--help']); print(sorted(sys.modules))"
+    code = (
+        "import sys; from nachalnik.cli import main; main(['--help']); print(sorted(sys.modules))"
+    )
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     loaded = set(eval(ran.stdout.splitlines()[-1]))
     assert not loaded & {"msgspec", "anyio", "asyncio", "rich", "nachalnik.cli.run"}

@@ -84,16 +84,28 @@ def test_the_questions_are_in_the_json_too(shell):
         ("1=perhaps", "write ID=allow"),
         ("1=settle", "write ID=allow"),
         ("1=allow:x", "write ID=allow"),
-        ("7=allow", "no such question is open (open: 1)"),
-        ("1=retry", "this one is answered by allow or deny"),
     ],
 )
-def test_an_answer_that_fits_nothing_is_told_and_nothing_is_answered(shell, answer, said):
-    wait_for_permission(shell)
-    ran = shell.resume("--answer", answer)
+def test_an_answer_that_says_nothing_is_told(shell, here, answer, said):
+    shell.script('"x"')
+    ran = here(*shell.resume_words("--answer", answer))
+    assert (ran.status, said in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("7=allow", "no such question is open (open: 1, 2)"),
+        ("2=retry", "this one is answered by allow or deny"),
+    ],
+)
+def test_an_answer_that_fits_nothing_is_told_and_none_is_given(shell, here, answer, said):
+    shell.script(f"{NOTE} + {NOTE.replace('c1', 'c2')}", '"All right."')
+    assert shell.turn(*ASK).status == 3
+    ran = here(*shell.resume_words("--answer", "1=allow", "--answer", answer))
     assert ran.status == 2
     assert said in ran.err
-    assert "permission.decided" not in shell.run("show", "s.jsonl").out
+    assert "permission.decided" not in here("show", "s.jsonl").out
 
 
 def test_two_answers_to_one_question_are_told(shell, here):

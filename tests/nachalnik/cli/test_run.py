@@ -14,7 +14,9 @@ def test_a_turn_tells_what_happens_as_it_happens(shell):
     shell.script(CALLS, '"It is 3."')
     ran = shell.turn("--allow", "*")
     assert ran.status == 0
-    assert [line for line in ran.out.splitlines() if "prints" not in line and "child" not in line] == [
+    assert [
+        line for line in ran.out.splitlines() if "prints" not in line and "child" not in line
+    ] == [
         "Let me see.",
         '[c1] add {"x":1,"y":2}',
         '[c2] note {"text":"hi"}',
@@ -114,7 +116,7 @@ def test_a_call_a_rule_asks_about_waits_with_status_3(shell):
     shell.script(CALLS, '"All right."')
     ran = shell.turn("--allow", "add", "--ask", "fs:write")
     assert ran.status == 3
-    assert "Question 2: may call c2 run note, which needs fs:write?\n  {\"text\":\"hi\"}" in ran.err
+    assert 'Question 2: may call c2 run note, which needs fs:write?\n  {"text":"hi"}' in ran.err
     assert "nachalnik resume s.jsonl --answer 2=allow|deny" in ran.err
     assert "-- waits for an answer to question 2" in ran.out
     # And the next run says so too, before its prompt enters.

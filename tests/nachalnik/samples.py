@@ -1,0 +1,63 @@
+"""Logs to look at, made by a kernel in this process."""
+
+from pathlib import Path
+
+import anyio
+
+from nachalnik import Config, ContextItem, Kernel, ModelResponse, Rules, ScriptedProvider, ToolCall
+from nachalnik import tool as as_tool
+from reducers.vocabulary.json import Json
+
+
+@as_tool
+def add(x: int, y: int) -> int:
+    "Add two integers."
+    return x + y
+
+
+@as_tool(output_limit=200)
+def big(size: int) -> str:
+    "As much text as is asked for."
+    return "x" * size
+
+
+def clock(start: int = 1_764_540_000_000):
+    """A clock that counts: seven milliseconds a commit, so that a log is the same each time."""
+    state = [start]
+
+    def tick() -> int:
+        state[0] += 7
+        return state[0]
+
+    return tick
+
+
+def call(id: str, tool: str, args: str = "{}") -> ToolCall:
+    return ToolCall(id, tool, Json(args))
+
+
+def rounds(count: int) -> list[ModelResponse]:
+    """So many replies that call `add` twice, and one that ends the turn."""
+    made = []
+    for n in range(count):
+        calls = (call(f"a{n}", "add", '{"x":1,"y":2}'), call(f"b{n}", "add", '{"x":3,"y":4}'))
+        made.append(ModelResponse.of_calls(*calls))
+    return [*made, ModelResponse.of_text("It is done.")]
+
+
+def make_log(path: Path, *replies: ModelResponse, close: bool = True, **config) -> Kernel:
+    """One turn over the replies, tools allowed; two without any."""
+    kernel = Kernel.open(
+        path,
+        config=Config(max_requests_per_turn=None, **config),
+        provider=ScriptedProvider(replies or rounds(2)),
+        tools=[add, big],
+        policy=Rules(allow=["*"]),
+        clock=clock(),
+    )
+    kernel.push(ContextItem.system("Be brief.").pinned())
+    kernel.push(ContextItem.user("Add them."))
+    anyio.run(kernel.turn)
+    if close:
+        kernel.close()
+    return kernel
