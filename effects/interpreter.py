@@ -219,9 +219,12 @@ class Interpreter:
             if scope.cancel_called:
                 drive.phase = IDLE
 
-        async with anyio.create_task_group() as group:
-            for each in works:
-                group.start_soon(run, *each)
+        try:
+            async with anyio.create_task_group() as group:
+                for each in works:
+                    group.start_soon(run, *each)
+        except BaseExceptionGroup as errors:  # of an interruption between two lines above
+            raise _leaf(errors) from None
         if raised:
             raise raised[0]
         return tuple(announced)
@@ -300,7 +303,7 @@ class Interpreter:
         return self.writer.state.loop.is_interrupted
 
     def _is_owed(self, effect: str) -> bool:
-        return any(one.id == effect for one in outstanding(self.writer.state))
+        return effect in [one.id for one in outstanding(self.writer.state)]
 
     def _settle_late(self, input: ToolSettled) -> None:
         """For a run that nobody awaits any more: its answer still becomes a fact, but not before
@@ -349,6 +352,12 @@ class Interpreter:
         for effect, running in list(self._running.items()):
             if not self._is_owed(effect):
                 running.stop()
+
+
+def _leaf(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _unrecordable(effect: Effect, problem: NotRecordable) -> Answer:

@@ -7,7 +7,7 @@ only; never locks. What a crash may leave behind is a note, not a finding.
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import attrs
 import msgspec
@@ -17,19 +17,12 @@ from effects.logs.contents import ContentFolder, is_digest
 from effects.logs.port import LogDamaged, LogMissing
 from effects.logs.scan import LogView, check_log, read_log
 from effects.logs.syscalls import SYSCALLS, let_go, reason_of
-from effects.parts import SeamMissing, load_reducer
 from effects.replay import initial_of
+from nachalnik.redrawing import RequestsAgain
 from reducers.codec import Header, UnreadableCommit, decode_commit, decode_header
-from reducers.linear import pairing_problem
-from reducers.projection import Chained
-from reducers.reducer import Reducer
 from reducers.state import Commit, State, fold
 from reducers.statecodec import FINGERPRINT, encode_state
-from reducers.vocabulary.errors import SeamFailed
 from reducers.vocabulary.events import (
-    CounterChanged,
-    ModelRequested,
-    ProjectorChanged,
     Recorded,
     SessionStarted,
     ToolFinished,
@@ -37,7 +30,6 @@ from reducers.vocabulary.events import (
     ToolRetried,
     ToolStarted,
 )
-from reducers.vocabulary.messages import Message
 
 LOST = b'{"tag":"text","text":""}'
 """Stands for a content that cannot be read, so that the rest of the log can be looked at."""
@@ -80,6 +72,7 @@ def examine(path: str | os.PathLike[str]) -> Examination:
     path = os.path.realpath(path)
     scanned = list(check_log(path))
     walk = _Walk(path)
+    walk.read_cache()
     try:
         with read_log(path) as view:
             walk.go(view)
@@ -90,7 +83,7 @@ def examine(path: str | os.PathLike[str]) -> Examination:
             walk.add_content(one.text)
         elif walk.torn and one.line == walk.lines + 1:
             walk.add_torn(one.line, one.text)
-        else:
+        elif one.line > walk.lines:  # else its writer has ended the line in between
             walk.findings.append(Finding(one.line, "bytes", one.text))
     walk.end()
     ordered = sorted(walk.findings, key=lambda one: (one.line is None, one.line or 0))
@@ -106,7 +99,7 @@ class _Walk:
         self.notes: list[Finding] = []
         self.commits = 0
         self.events = 0
-        self.lines = 1
+        self.lines = 0
         """Lines read and verified, the header included."""
         self.torn = 0
         self._is_newline_gone = False
@@ -116,7 +109,7 @@ class _Walk:
         self._is_whole = False
         """Every commit was read and folded."""
         self._calls = _Calls()
-        self._requests = _Requests()
+        self._requests = RequestsAgain()
         self._cache: Cache | None = None
 
     def _find(self, kind: str, text: str) -> None:
@@ -125,12 +118,12 @@ class _Walk:
     # -- the walk ----------------------------------------------------------------------------
 
     def go(self, view: LogView) -> None:
+        self.lines = 1
         try:
             header = decode_header(view.header)
         except msgspec.MsgspecError as error:
             self._find("header", f"it cannot be read: {error}")
             return
-        self._read_cache()
         state: State | None = initial_of(header)
         for line, value in view.commits:
             self.lines = line
@@ -229,8 +222,9 @@ class _Walk:
 
     # -- the state cache ---------------------------------------------------------------------
 
-    def _read_cache(self) -> None:
-        """Take the cache that an opening would use; tell why one is not used."""
+    def read_cache(self) -> None:
+        """Take the cache that an opening would use; tell why one is not used. Before the log is
+        read, since a log in use goes on and its cache with it."""
         name = cache_file(self.path)
         fd = SYSCALLS.open(self.path, os.O_RDONLY)
         try:
@@ -300,107 +294,3 @@ class _Calls:
                 if self._results[call] > 1:
                     return f"call {call!r} has {self._results[call]} results"
         return ""
-
-
-# -- requests ----------------------------------------------------------------------------------
-
-
-class _Requests:
-    """Every request is drawn again, and what was sent last time is not looked at again."""
-
-    def __init__(self) -> None:
-        self._reducer: Reducer | None = None
-        self._note = ""
-        self._pairs = _Pairs()
-
-    def problems(self, commit: Commit, after: State) -> Iterator[tuple[str, str]]:
-        """Kind and text of what does not hold of the requests that this commit tells of."""
-        if any(isinstance(event, _SEAMS) for event in commit.events):
-            self._choose(after)
-        if self._reducer is None:
-            return
-        for event in commit.events:
-            if isinstance(event, ModelRequested):
-                yield from self._again(event, after, self._reducer)
-
-    def take_note(self) -> str:
-        note, self._note = self._note, ""
-        return note
-
-    def _choose(self, state: State) -> None:
-        try:
-            self._reducer = load_reducer(state.session.seams)
-        except SeamMissing as error:
-            self._reducer = None
-            self._note = f"requests from here on are not drawn again: {error}"
-
-    def _again(
-        self, event: ModelRequested, state: State, reducer: Reducer
-    ) -> Iterator[tuple[str, str]]:
-        try:
-            draw = reducer.draw(state)
-        except SeamFailed as error:
-            yield "pairing", str(error)
-            return
-        except Exception as error:  # a seam of the user's
-            yield "request", f"it cannot be drawn again: {type(error).__name__}: {error}"
-            return
-        messages = draw.request.messages
-        recorded = (event.digest, event.messages, event.tools, event.tokens, event.uncounted)
-        drawn = (
-            draw.digest,
-            len(messages),
-            len(draw.request.tools),
-            draw.tokens + draw.tool_tokens,
-            draw.uncounted,
-        )
-        for name, was, now in zip(_FIGURES, recorded, drawn, strict=True):
-            if was != now:
-                yield "request", f"its {name} was {was}; drawn again it is {now}"
-        problem = self._pairs.problem(messages)
-        if problem:
-            yield "pairing", problem
-
-
-_SEAMS = (ProjectorChanged, CounterChanged, SessionStarted)
-_FIGURES = ("digest", "number of messages", "number of tools", "token figure", "uncounted pieces")
-
-
-class _Pairs:
-    """The pairing law over one request after another, each an edit of the one before.
-
-    A stretch that two requests share was judged with the first, so a log of n requests is judged
-    in time that grows with what changed.
-    """
-
-    def __init__(self) -> None:
-        self._last: Sequence[Message] = ()
-        self._ids: list[tuple[int, str]] = []
-        """Place and id of every call of the request judged last."""
-
-    def problem(self, messages: Sequence[Message]) -> str | None:
-        start = self._shared(messages)
-        self._last = ()  # what does not hold is no ground for the next
-        while self._ids and self._ids[-1][0] >= start:
-            self._ids.pop()
-        rest = messages[start:]
-        if problem := pairing_problem(rest):
-            return f"behind message {start}: {problem}" if start else problem
-        seen = {id for _, id in self._ids}
-        for place, message in enumerate(rest, start=start):
-            for call in message.calls():
-                if call.id in seen:
-                    self._ids = []
-                    return f"message {place} uses the call id {call.id!r} again"
-                self._ids.append((place, call.id))
-        self._last = messages
-        return None
-
-    def _shared(self, messages: Sequence[Message]) -> int:
-        """How many leading messages need no second look: they end where no answer is due."""
-        if not (isinstance(messages, Chained) and isinstance(self._last, Chained)):
-            return 0
-        start = min(messages.shared(self._last), len(self._last))
-        while start and (start >= len(messages) or messages[start].role == "tool"):
-            start -= 1
-        return start

@@ -1,6 +1,6 @@
 """Which effects an event announces, which are outstanding, and what the world needs for each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -37,10 +37,16 @@ from reducers.vocabulary.policies import PolicyInfo
 from reducers.vocabulary.tools import Capability, ToolSpec
 
 
-def announced(event: Event, position: int) -> Effect | None:
-    """The effect an event of the commit at `position` announces, where it announces one."""
-    make = _ANNOUNCED.get(type(event))
-    return None if make is None else make(event, position)
+def announced(events: Iterable[Event], position: int) -> tuple[Effect, ...]:
+    """The effects that events of the commit at `position` announce, in their order."""
+    found: list[Effect] = []
+    for event in events:
+        kind = type(event)
+        if kind in _ANNOUNCED:
+            effect = _ANNOUNCED[kind](event, position)
+            if effect is not None:
+                found.append(effect)
+    return tuple(found)
 
 
 def _model(event: ModelRequested, position: int) -> Effect:
@@ -86,8 +92,7 @@ _ANNOUNCED: dict[type, Callable[[Any, int], Effect | None]] = {
 
 def effects_of(event: Event, position: int) -> tuple[Effect, ...]:
     """The effects an event of the commit at `position` announces."""
-    effect = announced(event, position)
-    return () if effect is None else (effect,)
+    return announced((event,), position)
 
 
 def outstanding(state: State) -> tuple[Effect, ...]:
@@ -106,7 +111,8 @@ def outstanding(state: State) -> tuple[Effect, ...]:
     for question in state.questions.open:
         if question.reconcile:
             owed.append(ReconcileOutcome(question.reconcile, question.call))  # noqa: PERF401
-    owed.extend(StartTimer(effect, after_s) for effect, after_s in state.timers.running)
+    for effect, after_s in state.timers.running:
+        owed.append(StartTimer(effect, after_s))
     return tuple(owed)
 
 

@@ -18,7 +18,7 @@ from reducers.vocabulary.events import (
     UndoMode,
 )
 from reducers.vocabulary.items import ContextItem, ContextState
-from reducers.vocabulary.phases import Phase, is_busy
+from reducers.vocabulary.phases import Finished, Idle, Phase, is_busy
 
 
 class Draft:
@@ -53,8 +53,7 @@ class Draft:
             # The event was made to be said: nobody else has it yet, so it is filled in, not copied.
             force_setattr(event, "seq", state.last_seq + 1)
             loop = state.loop
-            # A turn that was closed over its calls still owns what comes of them.
-            if self.by_loop and (loop.is_open or unfinished(state.calls)):
+            if self.by_loop and (loop.is_open or _has_work(state)):
                 claims = isinstance(event, StateChanged) and is_busy(event.to)
                 force_setattr(event, "turn", loop.turn)
                 force_setattr(event, "step", loop.step + claims)
@@ -104,3 +103,8 @@ class Draft:
             # An answer of the world is never lost to a counter: it is recorded without a price.
             self.fault = error
             return 0, 1
+
+
+def _has_work(state: State) -> bool:
+    """A turn that was closed over its request or its calls still owns what comes of them."""
+    return not isinstance(state.loop.phase, Idle | Finished) or bool(unfinished(state.calls))

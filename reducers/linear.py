@@ -4,13 +4,13 @@
 `reducers.projection` cuts the context into stretches and keeps those that did not change.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import attrs
 
 from reducers.vocabulary.content import (
+    EMPTY,
     AnyContent,
     Block,
     Blocks,
@@ -84,28 +84,31 @@ class LinearProjector:
 
     def verdicts(self, items: Sequence[ContextItem]) -> list[Verdict]:
         """Which calls and results stay: one for one, in order, over projected items (4.8.1)."""
-        calls_left: Counter[str] = Counter()
-        results_left: Counter[str] = Counter()
+        calls_left: dict[str, int] = {}
+        results_left: dict[str, int] = {}
         for item in items:
             if item.is_projected():
-                calls_left.update(call.id for call in item.calls())
-                if isinstance(item.kind, ToolResult):
-                    results_left[item.kind.call] += 1
+                kind = item.kind
+                if type(kind) is ToolResult:
+                    results_left[kind.call] = results_left.get(kind.call, 0) + 1
+                else:
+                    for call in item.calls():
+                        calls_left[call.id] = calls_left.get(call.id, 0) + 1
         called = set(calls_left)
         return [self._verdict(item, calls_left, results_left, called) for item in items]
 
     def _verdict(
         self,
         item: ContextItem,
-        calls_left: Counter[str],
-        results_left: Counter[str],
+        calls_left: dict[str, int],
+        results_left: dict[str, int],
         called: set[str],
     ) -> Verdict:
         if not item.is_projected():
             return ""
         kind = item.kind
-        if isinstance(kind, ToolResult):
-            if calls_left[kind.call] > 0:
+        if type(kind) is ToolResult:
+            if calls_left.get(kind.call, 0) > 0:
                 calls_left[kind.call] -= 1
                 return ""
             if not self.repair_orphans:
@@ -113,8 +116,9 @@ class LinearProjector:
             return SECOND if kind.call in called else ORPHAN
         kept = []
         for call in item.calls():
-            kept.append(results_left[call.id] > 0 or not self.repair_orphans)
-            results_left[call.id] -= 1
+            left = results_left.get(call.id, 0)
+            kept.append(left > 0 or not self.repair_orphans)
+            results_left[call.id] = left - 1
         return tuple(kept)
 
     # -- one item ----------------------------------------------------------------------------
@@ -161,6 +165,13 @@ class LinearProjector:
         kind = item.kind
         assert isinstance(kind, AssistantMessage)
         said = sends_content(item.state)
+        if said and all(verdict) and not self.send_blocks and _is_plain(item, kind):
+            text = item.content if item.content != EMPTY else None
+            return Piece(
+                item,
+                verdict,
+                Message("assistant", text, None, kind.tool_calls, extra=kind.extra),  # type: ignore[arg-type]
+            )
         kept: list[Block] = []
         repairs: list[str] = []
         flags = iter(verdict)
@@ -199,14 +210,21 @@ class LinearProjector:
         """Put the messages in wire order and collect what was left out (4.8.3)."""
         built = [piece for piece in pieces if piece.message is not None]
         reordered: list[str] = []
-        order = _wire_order(built, reordered)
+        sent = built if _is_in_order(built) else [built[n] for n in _wire_order(built, reordered)]
         return Projection(
-            messages=tuple([built[n].message for n in order]),  # type: ignore[misc]
-            included=tuple([built[n].item.id for n in order]),
+            messages=tuple([piece.message for piece in sent]),  # type: ignore[misc]
+            included=tuple([piece.item.id for piece in sent]),
             skipped=tuple([Skipped(p.item.id, p.skipped) for p in pieces if p.message is None]),
             repairs=tuple([repair for piece in pieces for repair in piece.repairs]),
             reordered=tuple(reordered),
         )
+
+
+def _is_plain(item: ContextItem, kind: AssistantMessage) -> bool:
+    """A turn that is sent as it stands: it says something, and no order of blocks is to be kept."""
+    if type(item.content) is Blocks or kind.reasoning is not None:
+        return False
+    return bool(kind.tool_calls) or item.content != EMPTY
 
 
 def _dropped(call: ToolCall, item: ContextItem) -> str:
@@ -255,6 +273,21 @@ def _lost_by_flattening(blocks: Sequence[Block]) -> str:
     if any(not isinstance(block, CallBlock) and block.extra != NULL for block in blocks):
         lost.append("what the provider had attached is lost")
     return ", ".join(lost)
+
+
+def _is_in_order(built: Sequence[Piece]) -> bool:
+    """Whether each turn is followed by the results of its calls, and no result stands elsewhere."""
+    due: list[str] = []
+    for piece in built:
+        message = piece.message
+        assert message is not None
+        if message.role != "tool":
+            if due:
+                return False
+            due = [call.id for call in reversed(message.calls())]
+        elif not due or due.pop() != message.tool_call_id:
+            return False
+    return not due
 
 
 def _wire_order(built: Sequence[Piece], reordered: list[str]) -> list[int]:

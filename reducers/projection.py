@@ -10,6 +10,7 @@ can never show: `project(items, any earlier) == project(items)`.
 """
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar, overload
 
@@ -20,7 +21,7 @@ from reducers.machines.calibration import Calibration
 from reducers.machines.context import Context
 from reducers.tokens import TokenCounter, uncounted_message
 from reducers.vocabulary.digests import DIGEST_BYTES, raw_digest
-from reducers.vocabulary.items import ContextItem, ToolResult
+from reducers.vocabulary.items import AssistantMessage, ContextItem, ToolResult
 from reducers.vocabulary.messages import Message
 from reducers.vocabulary.persistent import Vector
 
@@ -98,7 +99,8 @@ class Segment:
         pieces = [priced.piece for priced in made.priced]
         made.projection = projector.join(pieces)
         made.ids = frozenset(_ids(items))
-        made.surplus = frozenset(_surplus(pieces))
+        # What found no partner is always told as a repair.
+        made.surplus = frozenset(_surplus(pieces) if made.projection.repairs else ())
         made.raws = {}
         sent = [by_id[id] for id in made.projection.included]
         for priced in sent:
@@ -116,7 +118,11 @@ class Segment:
         made.priced = self.priced + by.priced
         mine, theirs = self.projection, by.projection
         made.projection = Projection(
-            *(tuple(getattr(mine, name)) + tuple(getattr(theirs, name)) for name in FIELDS)
+            (*mine.messages, *theirs.messages),
+            (*mine.included, *theirs.included),
+            (*mine.skipped, *theirs.skipped),
+            (*mine.repairs, *theirs.repairs),
+            (*mine.reordered, *theirs.reordered),
         )
         made.ids = self.ids | by.ids
         made.surplus = self.surplus | by.surplus
@@ -129,13 +135,15 @@ class Segment:
         return made
 
 
-def _ids(items: Sequence[ContextItem]) -> Iterator[str]:
+def _ids(items: Sequence[ContextItem]) -> list[str]:
+    found: list[str] = []
     for item in items:
-        if isinstance(item.kind, ToolResult):
-            yield item.kind.call
-        else:
-            for call in item.calls():
-                yield call.id
+        kind = item.kind
+        if type(kind) is ToolResult:
+            found.append(kind.call)
+        elif type(kind) is AssistantMessage:
+            found += [call.id for call in item.calls()]
+    return found
 
 
 def _surplus(pieces: Sequence[Piece]) -> Iterator[str]:
@@ -186,7 +194,7 @@ class Chained(Sequence[T], Generic[T]):
         """Read from whichever end is nearer to what is asked for."""
         end = self._length
         parts: list[tuple[T, ...]] = []
-        for segment in (self._tail, *reversed(self._segments)):
+        for segment in itertools.chain((self._tail,), reversed(self._segments)):
             values = getattr(segment.projection, self._field)
             begin = end - len(values)
             if begin < stop and end > start:
@@ -313,6 +321,10 @@ class Projected:
         length = self._lengths[field] + len(getattr(self.tail.projection, field))
         return Chained(self.segments, self.tail, field, length)
 
+    def closed_length(self, field: str) -> int:
+        """How much of a list lies in closed segments."""
+        return self._lengths[field]
+
     def projection(self) -> Projection:
         return Projection(*(self.values(field) for field in FIELDS))
 
@@ -334,9 +346,9 @@ class Projected:
                 counter.price(raw, calibration) * count for raw, count in self._raws.items()
             )
             self._closed = calibration, total
-        return self._closed[1] + sum(
-            counter.price(raw, calibration) * count for raw, count in self.tail.raws.items()
-        )
+        price = counter.price
+        tail = [price(raw, calibration) * count for raw, count in self.tail.raws.items()]
+        return self._closed[1] + sum(tail)
 
 
 def project(
@@ -380,8 +392,9 @@ def _continued(
 ) -> Segment:
     if not new:
         return tail
-    if tail.ids.isdisjoint(_ids(new)):
-        return tail.followed(Segment.of(new, projector, counter, {}))
+    alone = Segment.of(new, projector, counter, {})
+    if tail.ids.isdisjoint(alone.ids):
+        return tail.followed(alone)
     return Segment.of(tail.items + new, projector, counter, _by_id(tail))
 
 
@@ -450,10 +463,11 @@ def _cut(
             held, unanswered, start = 0, {}, index
         for call in calls:
             unanswered[call.id] = unanswered.get(call.id, 0) + 1
-        if isinstance(item.kind, ToolResult) and item.kind.call in unanswered:
-            left = unanswered.pop(item.kind.call) - 1
+        kind = item.kind
+        if type(kind) is ToolResult and kind.call in unanswered:
+            left = unanswered.pop(kind.call) - 1
             if left:
-                unanswered[item.kind.call] = left
+                unanswered[kind.call] = left
         stretches[-1].append(item)
         held += 1
     return stretches, start, unanswered

@@ -12,7 +12,7 @@ import msgspec
 
 from reducers.linear import LinearProjector, Projection, pairing_problem
 from reducers.machines import parts
-from reducers.machines.calibration import Calibration, of_model
+from reducers.machines.calibration import UNTAUGHT, Calibration, of_model
 from reducers.machines.context import present
 from reducers.projection import Chained, Projected, project
 from reducers.state import State
@@ -79,6 +79,8 @@ class Reducer:
     # -- figures -----------------------------------------------------------------------------
 
     def calibration(self, state: State) -> Calibration:
+        if not state.calibrations.models:
+            return UNTAUGHT
         model = parts.model(state.parts)
         return of_model(state.calibrations, "" if model is None else str(model))
 
@@ -164,15 +166,20 @@ class Reducer:
         lists = old.included, old.skipped, old.repairs
         if self._lists is not None and all(map(operator.is_, self._lists, lists)):
             known = self._lists[3]
-        included, skipped, repairs = (
-            _splice(before, now, known, field)
-            for before, now, field in (
-                (old.included, projection.included, "included"),
-                (old.skipped, projection.skipped, "skipped"),
-                (old.repairs, projection.repairs, "repairs"),
+        now = self._last
+        if known is not None and now is not None and now.segments is known.segments:
+            # The closed segments are common to both: only the tails are to be compared.
+            mine, theirs = now.tail.projection, known.tail.projection
+            return (
+                _difference(theirs.included, mine.included, now.closed_length("included")),
+                _difference(theirs.skipped, mine.skipped, now.closed_length("skipped")),
+                _difference(theirs.repairs, mine.repairs, now.closed_length("repairs")),
             )
+        return (
+            _splice(old.included, projection.included, known, "included"),
+            _splice(old.skipped, projection.skipped, known, "skipped"),
+            _splice(old.repairs, projection.repairs, known, "repairs"),
         )
-        return included, skipped, repairs
 
     def remember(self, state: State) -> None:
         """After a `model.requested`: which projection the lists of the state came from."""
@@ -207,13 +214,17 @@ def _splice(
 
     Leading segments that both lists share by identity are equal and need no look.
     """
-    if not len(old) and not len(new):
-        return UNCHANGED
     keep = 0
     if known is not None and isinstance(new, Chained):
         keep = min(new.shared(known.values(field)), len(old), len(new))
-    before = old.slice(keep)
-    now = tuple(new.slice(keep, len(new)) if isinstance(new, Chained) else new[keep:])
+    now = new.slice(keep, len(new)) if isinstance(new, Chained) else new[keep:]
+    return _difference(old.slice(keep), tuple(now), keep)
+
+
+def _difference(before: Sequence[Any], now: Sequence[Any], keep: int) -> Splice[Any]:
+    """Of two lists that have `keep` values before these in common."""
+    if not before and not now and not keep:
+        return UNCHANGED
     short = min(len(before), len(now))
     if before[:short] == now[:short]:
         same = short
@@ -222,5 +233,5 @@ def _splice(
     end = 0
     while end < short - same and before[len(before) - 1 - end] == now[len(now) - 1 - end]:
         end += 1
-    found = Splice(keep + same, len(before) - same - end, now[same : len(now) - end])
+    found = Splice(keep + same, len(before) - same - end, tuple(now[same : len(now) - end]))
     return UNCHANGED if found == UNCHANGED else found

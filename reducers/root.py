@@ -30,8 +30,7 @@ def step(state: State, input: Input, reducer: Reducer | None = None) -> Step:
         return Step(state, (), (), draft.raised)
     after = replace(draft.state, position=state.position + 1)
     events = tuple(draft.events)
-    effects = tuple([one for event in events if (one := announced(event, after.position))])
-    return Step(after, events, effects, draft.raised)
+    return Step(after, events, announced(events, after.position), draft.raised)
 
 
 def _advance(draft: Draft) -> None:
@@ -41,14 +40,16 @@ def _advance(draft: Draft) -> None:
     spoken: list[str] = []
     while rule := _speak(draft):
         spoken.append(rule)
-        calls = len(draft.state.calls.batch) + len(draft.state.calls.proposed)
-        if len(spoken) > ROUNDS_MIN + ROUNDS_PER_CALL * calls:
-            raise AssertionError(f"the rules never fall silent: {', '.join(spoken[-8:])}")
+        if len(spoken) > ROUNDS_MIN:
+            calls = len(draft.state.calls.batch) + len(draft.state.calls.proposed)
+            if len(spoken) > ROUNDS_MIN + ROUNDS_PER_CALL * calls:
+                raise AssertionError(f"the rules never fall silent: {', '.join(spoken[-8:])}")
 
 
 def _speak(draft: Draft) -> str:
     """The name of the first rule that has something to say, said; empty when none has."""
-    said = len(draft.events)
+    events = draft.events
+    said = len(events)
     for rule in RULES[type(draft.state.loop.phase)]:
         try:
             rule(draft)
@@ -60,6 +61,6 @@ def _speak(draft: Draft) -> str:
         if draft.fault is not None:
             fault, draft.fault = draft.fault, None
             fail_step(draft, fault)
-        if len(draft.events) > said:
+        if len(events) > said:
             return rule.__name__
     return ""

@@ -27,6 +27,14 @@ def main(arguments: list[str] | None = None) -> int:
     if given == ["--version"]:
         sys.stdout.write(f"{VERSION}\n")
         return 0
-    from nachalnik.cli.root import run_command
+    try:
+        from nachalnik.cli.root import run_command
 
-    return run_command(given)
+        status = run_command(given)
+    except KeyboardInterrupt:
+        status = 130
+    if arguments is None:
+        from signal import SIG_IGN, SIGINT, signal
+
+        signal(SIGINT, SIG_IGN)  # all is done: Ctrl-C would only spoil the status
+    return status

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable
+from shlex import quote
 from typing import Protocol
 
 import anyio
@@ -49,8 +50,8 @@ def parse_answers(texts: Iterable[str]) -> dict[str, Answer]:
     for text in texts:
         name, equals, rest = text.partition("=")
         how, colon, said = rest.partition(":")
-        fits = how in ANSWERS and bool(colon) == (how == "settle") if how != "fail" else True
-        if not (equals and name and fits):
+        has_fitting_text = how == "fail" or bool(colon) == (how == "settle")
+        if not (equals and name and how in ANSWERS and has_fitting_text):
             raise Stop(
                 f"--answer {text}: write ID=allow, ID=deny, ID=retry, ID=fail or ID=settle:TEXT"
             )
@@ -90,16 +91,18 @@ class Given:
 
     def check(self, kernel: Kernel) -> None:
         """Raises `Stop` for an answer that fits nothing, before any is given."""
-        known = {name_of(one): one for one in open_in(kernel)}
+        known: dict[str, Open] = {}
+        for one in open_in(kernel):
+            known.setdefault(name_of(one), one)
         for name, answer in self.answers.items():
-            one = known.get(name)
-            if one is None:
+            if name not in known:
                 listed = ", ".join(known) or "none"
                 raise Stop(
                     f"--answer {name}={answer.how}: no such question is open (open: {listed})"
                 )
-            if answer.how not in fitting(one):
-                words = " or ".join(fitting(one))
+            hows = fitting(known[name])
+            if answer.how not in hows:
+                words = " or ".join(hows)
                 raise Stop(f"--answer {name}={answer.how}: this one is answered by {words}")
 
     async def answer(self, kernel: Kernel) -> bool:
@@ -233,4 +236,4 @@ def list_open(kernel: Kernel, log: str) -> None:
     for one in kernel.pending_questions():
         hows = "|".join(fitting(one)).replace("settle", "settle:TEXT")
         complain(told(one))
-        complain(f"answer it: nachalnik resume {log} --answer {one.id}={hows}")
+        complain(f"answer it: nachalnik resume {quote(log)} --answer {one.id}={hows}")

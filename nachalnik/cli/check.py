@@ -3,8 +3,11 @@
 import attrs
 import click
 
+from nachalnik.checking import examine
 from nachalnik.cli.command import Command, as_json
+from nachalnik.cli.output import Output
 from nachalnik.cli.statuses import DONE, FAILED, INTERRUPTED, UNUSABLE, listed
+from nachalnik.cli.words import counted, on_one_line
 
 EPILOG = f"""\
 Checked are: the chain and the position of every line; that the events fold; that every request,
@@ -34,10 +37,6 @@ Examples:
 @as_json
 def command(log: str, is_json: bool) -> int:
     """Verify LOG and everything beside it."""
-    from nachalnik.checking import examine
-    from nachalnik.cli.output import Output
-    from nachalnik.cli.words import counted, on_one_line
-
     found = examine(log)
     output = Output()
     if is_json:

@@ -3,7 +3,8 @@
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
+from shlex import quote
 from typing import Any
 
 import anyio
@@ -14,8 +15,8 @@ from effects.logs.tail import torn_file
 from nachalnik.cli.asking import Asker, list_open
 from nachalnik.cli.command import Stop
 from nachalnik.cli.interrupts import Interrupts, has_abandoned_threads
-from nachalnik.cli.options import Parts
-from nachalnik.cli.output import Output, alone_on_stdout, complain
+from nachalnik.cli.options import PartOptions, Parts, parts_of
+from nachalnik.cli.output import complain, standard_output
 from nachalnik.cli.statuses import DONE, FAILED, INTERRUPTED, WAITING
 from nachalnik.cli.watching import JsonWatcher, TextWatcher, Watcher, catch_up, watch
 from nachalnik.cli.words import counted, visible
@@ -39,10 +40,11 @@ class Session:
     watcher: Watcher
     subscription: Subscription
 
-    async def recover(self) -> None:
+    async def recover(self) -> int:
         """The tools that can tell how their interrupted runs ended are asked before any person."""
-        await self._guarded(self.kernel.recover)
+        status = await self._guarded(self.kernel.recover)
         self.catch_up()
+        return INTERRUPTED if self.interrupts.count else status
 
     async def turn(self) -> int:
         """Drive the turn until it is over or somebody else's move; the status that comes to."""
@@ -77,7 +79,7 @@ class Session:
         limit = self.kernel.config.max_requests_per_turn
         complain(
             f"the turn is not at its end: it rests after {limit} requests. "
-            f"`nachalnik resume {self.log}` goes on"
+            f"`nachalnik resume {quote(self.log)}` goes on"
         )
         return FAILED
 
@@ -90,7 +92,7 @@ class Session:
             self.catch_up()
             complain(visible(f"the turn failed: {error}"))
             if not isinstance(error, LogError):
-                complain(f"`nachalnik resume {self.log}` tries again")
+                complain(f"`nachalnik resume {quote(self.log)}` tries again")
             return FAILED
         return DONE
 
@@ -102,31 +104,30 @@ class Session:
 
 def drive(
     log: str,
-    parts: Parts,
-    asker: Callable[[Interrupts], Asker],
+    options: PartOptions,
+    asker: Callable[[Interrupts, Parts], Asker],
     work: Callable[[Session], Awaitable[int]],
     *,
     is_json: bool,
 ) -> int:
     """Open the log, do the work, close it; the exit status. Raises the errors of opening."""
-    with Interrupts() as interrupts, _output(is_json) as output:
+    with standard_output(is_json) as output:
+        parts = parts_of(options, log)
+        with Interrupts() as interrupts:
 
-        async def main() -> int:
-            interrupts.attach()
-            watcher = JsonWatcher(output) if is_json else TextWatcher(output)
-            kernel = _opened(log, parts)
-            try:
-                session = Session(
-                    kernel, log, asker(interrupts), interrupts, watcher, kernel.subscribe()
-                )
-                return await _watched(session, work)
-            finally:
+            async def main() -> int:
+                interrupts.attach()
+                watcher = JsonWatcher(output) if is_json else TextWatcher(output)
+                kernel = _opened(log, parts)
                 try:
-                    await _close_provider(parts)
+                    answers = asker(interrupts, parts)
+                    subscription = kernel.subscribe()
+                    session = Session(kernel, log, answers, interrupts, watcher, subscription)
+                    return await _watched(session, work)
                 finally:
-                    kernel.close()
+                    await _close(kernel, parts)
 
-        status = anyio.run(main)
+            status = anyio.run(main)
     if interrupts.count and has_abandoned_threads():
         # The log is closed; a tool that cannot be stopped would keep the process.
         sys.stdout.flush()
@@ -164,20 +165,17 @@ async def _watched(session: Session, work: Callable[[Session], Awaitable[int]]) 
     return status
 
 
-async def _close_provider(parts: Parts) -> None:
-    close = getattr(parts.provider, "aclose", None)
-    if close is not None:
-        with anyio.move_on_after(CLOSE_S, shield=True):
-            await close()
-
-
-@contextlib.contextmanager
-def _output(is_json: bool) -> Iterator[Output]:
-    if not is_json:
-        yield Output()
-        return
-    with alone_on_stdout() as output:
-        yield output
+async def _close(kernel: Kernel, parts: Parts) -> None:
+    try:
+        close = getattr(parts.provider, "aclose", None)
+        if close is not None:
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await close()
+    finally:
+        try:
+            kernel.close()
+        except LogError as error:
+            raise Stop(str(error), FAILED) from error
 
 
 def _torn_bytes(log: str) -> int:

@@ -36,7 +36,8 @@ class Interrupts:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        # Who has pressed it once and presses it again wants no other end than this.
+        signal.signal(signal.SIGINT, signal.SIG_IGN if self.count else self._before)
 
     def attach(self) -> None:
         """From inside the event loop that is to be told."""

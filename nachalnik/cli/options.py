@@ -3,24 +3,28 @@
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import click
 
+from effects.parts import Rules, load_object
+from effects.ports import Provider, Tool
+from effects.tools.function import tool as as_tool
 from nachalnik.cli.command import Stop
+from reducers.vocabulary.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from effects.parts import Rules
-    from effects.ports import Provider, Tool
+KEY = "NACHALNIK_API_KEY"
+"""Sent to whatever server is named. `OPENAI_API_KEY` goes to OpenAI's own and to no other."""
+OPENAI_KEY = "OPENAI_API_KEY"
 
 _OPTIONS = (
     click.option("--model", metavar="M", help="The model, by the name its server knows."),
     click.option(
         "--base-url",
         metavar="U",
-        help="A server that speaks Chat Completions, such as http://127.0.0.1:11434/v1. "
-        "Without it OpenAI's, with the key in OPENAI_API_KEY.",
+        help="A server that speaks Chat Completions, such as http://127.0.0.1:11434/v1, with the "
+        f"key in {KEY} if it wants one. Without it OpenAI's, with that in {OPENAI_KEY}.",
     ),
     click.option(
         "--script",
@@ -64,9 +68,9 @@ class PartOptions:
 
 @attrs.frozen
 class Parts:
-    provider: "Provider"
-    tools: "tuple[Tool, ...]"
-    rules: "Rules"
+    provider: Provider
+    tools: tuple[Tool, ...]
+    rules: Rules
 
 
 def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -99,7 +103,7 @@ def make_importable() -> None:
 # -- the model ---------------------------------------------------------------------------------
 
 
-def provider_of(options: PartOptions, log: str) -> "Provider":
+def provider_of(options: PartOptions, log: str) -> Provider:
     if options.script is not None:
         if options.model is not None or options.base_url is not None:
             raise Stop("--script stands in place of a model: leave out --model and --base-url")
@@ -109,26 +113,24 @@ def provider_of(options: PartOptions, log: str) -> "Provider":
     if options.model is None:
         raise Stop("nobody to answer: give --model M (and --base-url U), or --script FILE")
     from nachalnik import OpenAIChatProvider
-    from reducers.vocabulary.errors import InvalidInput
 
+    key = os.environ.get(KEY)
     if options.base_url is None:
-        if not os.environ.get("OPENAI_API_KEY"):
+        if not (key or os.environ.get(OPENAI_KEY)):
             raise Stop(
-                "no key: put yours in OPENAI_API_KEY, or name a server of your own with --base-url"
+                f"no key: put yours in {OPENAI_KEY}, or name a server of your own with --base-url"
             )
-        return OpenAIChatProvider(options.model)
+        return OpenAIChatProvider(options.model, api_key=key)
     try:
-        return OpenAIChatProvider(options.model, base_url=options.base_url)
-    except InvalidInput as error:  # which does not repeat an address: it may hold a password
+        return OpenAIChatProvider(options.model, base_url=options.base_url, api_key=key)
+    except InvalidInput as error:  # which repeats no address and no key: both may be secret
         raise Stop(f"--base-url: {error}") from error
 
 
 # -- tools -------------------------------------------------------------------------------------
 
 
-def tools_of(places: Iterable[str]) -> "tuple[Tool, ...]":
-    from effects.parts import load_object
-
+def tools_of(places: Iterable[str]) -> tuple[Tool, ...]:
     found: dict[str, Tool] = {}
     for place in places:
         for tool in _as_tools(load_object(place), place):
@@ -139,10 +141,7 @@ def tools_of(places: Iterable[str]) -> "tuple[Tool, ...]":
     return tuple(found.values())
 
 
-def _as_tools(found: Any, place: str) -> "list[Tool]":
-    from effects.ports import Tool
-    from effects.tools.function import tool
-
+def _as_tools(found: Any, place: str) -> list[Tool]:
     if isinstance(found, list | tuple):
         return [one for part in found for one in _as_tools(part, place)]
     if isinstance(found, type):
@@ -153,7 +152,7 @@ def _as_tools(found: Any, place: str) -> "list[Tool]":
         kind = type(found).__name__
         raise Stop(f"--tools {place}: {kind} is no tool: give a tool, a list of them or a function")
     try:
-        return [tool(found)]
+        return [as_tool(found)]
     except Exception as error:  # annotations are code, and run here
         raise Stop(f"--tools {place}: {error}") from error
 
@@ -161,10 +160,8 @@ def _as_tools(found: Any, place: str) -> "list[Tool]":
 # -- rules -------------------------------------------------------------------------------------
 
 
-def rules_of(options: PartOptions, tools: "Iterable[Tool]") -> "Rules":
+def rules_of(options: PartOptions, tools: Iterable[Tool]) -> Rules:
     """The rules, each of which can speak of something. Raises `InvalidInput`, `Stop`."""
-    from effects.parts import Rules
-
     rules = Rules(allow=options.allow, ask=options.ask, deny=options.deny)
     names = sorted(tool.spec().id for tool in tools)
     for rule in rules.rules:

@@ -80,6 +80,14 @@ def complain(text: str) -> None:
         sys.stderr.flush()
 
 
+def end_stdout() -> None:
+    """Write what is buffered while an error can still be kept quiet."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drain(sys.stdout)
+
+
 def open_standard_streams() -> None:
     """Where the caller closed one of the three, put nothing in its place: the log's file must not
     get its number."""
@@ -92,8 +100,12 @@ def open_standard_streams() -> None:
 
 
 @contextlib.contextmanager
-def alone_on_stdout() -> Iterator[Output]:
-    """Standard output for JSON alone: whatever tools and their children print goes to stderr."""
+def standard_output(is_json: bool) -> Iterator[Output]:
+    """Standard output; with JSON for that alone: what modules, tools and their children print goes
+    to standard error."""
+    if not is_json:
+        yield Output()
+        return
     sys.stdout.flush()
     kept = os.dup(1)
     with os.fdopen(kept, "w", encoding="utf-8", errors="backslashreplace") as stream:

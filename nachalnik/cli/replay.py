@@ -1,18 +1,26 @@
 """`nachalnik replay`: every input judged again, offline, and compared byte for byte."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import click
+import msgspec
 
+from effects.logs.contents import ContentFolder
+from effects.logs.scan import read_log
+from effects.logs.syscalls import SYSCALLS
+from effects.parts import load_object, load_reducer
+from effects.replay import Divergence, Redriven, first_difference, redrive
 from nachalnik.cli.command import Command, Stop, as_json
+from nachalnik.cli.options import make_importable
+from nachalnik.cli.output import standard_output
 from nachalnik.cli.statuses import DONE, FAILED, INTERRUPTED, UNUSABLE, listed
-
-if TYPE_CHECKING:
-    from effects.replay import Divergence, Redriven
-    from reducers.reducer import Projector, Reducer
-    from reducers.state import State
-    from reducers.tokens import TokenCounter
+from nachalnik.cli.words import on_one_line, visible
+from reducers.codec import decode_header
+from reducers.reducer import Projector, Reducer
+from reducers.state import State
+from reducers.tokens import TokenCounter
+from reducers.vocabulary.inputs import DEFAULT_SEAMS, Seams
 
 EPILOG = f"""\
 Each recorded input is judged by the rules of this version, and what comes of it is compared with
@@ -52,29 +60,22 @@ Examples:
 @as_json
 def command(log: str, until: int | None, seams: tuple[str, ...], is_json: bool) -> int:
     """Judge every input of LOG again and compare what comes of it with what was recorded."""
-    from effects.logs.contents import ContentFolder
-    from effects.logs.scan import read_log
-    from effects.logs.syscalls import SYSCALLS
-    from effects.replay import redrive
-    from nachalnik.cli.output import Output
-    from reducers.codec import decode_header
-
-    replaced = replacements(seams)
-    with read_log(log) as view:
-        load = ContentFolder(SYSCALLS, view.path).read
-        values = (value for _, value in view.commits)
-        header = decode_header(view.header)
-        found = redrive(header, values, load, until=until, reducer_of=replaced.reducer)
-    if until is not None and found.divergence is None and found.commits < until:
-        raise Stop(f"{log}: there is no position {until}; the last is {found.commits}")
-    output = Output()
-    if is_json:
-        output.json(_as_dict(found))
-    elif found.divergence is None:
-        output.line(f"identical: {found.commits} commits, {found.events} events")
-    else:
-        for line in _told(found.divergence):
-            output.line(line)
+    with standard_output(is_json) as output:
+        replaced = replacements(seams)
+        with read_log(log) as view:
+            load = ContentFolder(SYSCALLS, view.path).read
+            values = (value for _, value in view.commits)
+            header = decode_header(view.header)
+            found = redrive(header, values, load, until=until, reducer_of=replaced.reducer)
+        if until is not None and found.divergence is None and found.commits < until:
+            raise Stop(f"{log}: there is no position {until}; the last is {found.commits}")
+        if is_json:
+            output.json(_as_dict(found))
+        elif found.divergence is None:
+            output.line(f"identical: {found.commits} commits, {found.events} events")
+        else:
+            for line in _told(found.divergence):
+                output.line(line)
     return DONE if found.divergence is None else FAILED
 
 
@@ -85,15 +86,11 @@ def command(log: str, until: int | None, seams: tuple[str, ...], is_json: bool) 
 class Replacements:
     """What `--with` names, in place of what the log names."""
 
-    whole: "Reducer | None" = None
-    projector: "Projector | None" = None
-    counter: "TokenCounter | None" = None
+    whole: Reducer | None = None
+    projector: Projector | None = None
+    counter: TokenCounter | None = None
 
-    def reducer(self, state: "State") -> "Reducer":
-        from effects.parts import load_reducer
-        from reducers.reducer import Reducer
-        from reducers.vocabulary.inputs import DEFAULT_SEAMS, Seams
-
+    def reducer(self, state: State) -> Reducer:
         if self.whole is not None:
             return self.whole
         # A seam that is replaced need not be there to be loaded.
@@ -109,10 +106,6 @@ class Replacements:
 
 def replacements(places: tuple[str, ...]) -> Replacements:
     """Raises `InvalidInput`, `Stop`: which place cannot be used, and why."""
-    from effects.parts import load_object
-    from nachalnik.cli.options import make_importable
-    from reducers.reducer import Reducer
-
     make_importable()
     found = Replacements()
     for place in places:
@@ -148,14 +141,10 @@ def _instance(found: Any, place: str) -> Any:
 
 
 def _event(event: Any) -> Any:
-    import msgspec
-
     return None if event is None else msgspec.to_builtins(event)
 
 
-def _as_dict(found: "Redriven") -> dict[str, Any]:
-    from effects.replay import first_difference
-
+def _as_dict(found: Redriven) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "identical": found.divergence is None,
         "commits": found.commits,
@@ -174,10 +163,7 @@ def _as_dict(found: "Redriven") -> dict[str, Any]:
     return plain
 
 
-def _told(divergence: "Divergence") -> list[str]:
-    from effects.replay import first_difference
-    from nachalnik.cli.words import on_one_line
-
+def _told(divergence: Divergence) -> list[str]:
     place, expected, got = first_difference(divergence)
     head = f"divergence at position {divergence.position}, input {divergence.input}"
     if divergence.error:
@@ -190,8 +176,4 @@ def _told(divergence: "Divergence") -> list[str]:
 
 
 def _json(event: Any) -> str:
-    import msgspec
-
-    from nachalnik.cli.words import visible
-
     return "nothing" if event is None else visible(msgspec.json.encode(event).decode())

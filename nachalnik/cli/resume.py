@@ -1,11 +1,21 @@
 """`nachalnik resume`: what is open on a log, then on with its turn."""
 
-from typing import TYPE_CHECKING
-
 import click
 
+from effects.logs.scan import read_log
+from nachalnik.cli.asking import (
+    Asker,
+    Given,
+    Person,
+    is_at_terminal,
+    list_left,
+    parse_answers,
+)
 from nachalnik.cli.command import Command, as_json
-from nachalnik.cli.options import RULES_HELP, PartOptions, part_options, parts_of
+from nachalnik.cli.driving import Session, drive
+from nachalnik.cli.interrupts import Interrupts
+from nachalnik.cli.options import RULES_HELP, PartOptions, Parts, part_options
+from nachalnik.cli.output import complain
 from nachalnik.cli.statuses import (
     DONE,
     FAILED,
@@ -15,15 +25,15 @@ from nachalnik.cli.statuses import (
     WAITING,
     listed,
 )
-
-if TYPE_CHECKING:
-    from nachalnik.kernel import Kernel
+from nachalnik.kernel import Kernel
+from reducers.vocabulary.items import UserMessage
 
 EPILOG = f"""\
 First the tools that can tell how a run ended which a crash cut short are asked. Then what is still
 open is asked about at the terminal; elsewhere --answer answers it, and what has no answer is listed
 with its ID. A permission is allowed or denied. A call whose outcome is unknown is never run again
-by itself: say retry (run it again, under the same key), settle:TEXT (its result was TEXT) or fail.
+by itself: say retry (run it again, under the same key), settle:TEXT (its result was TEXT), or fail
+or fail:TEXT (it failed). A run that Ctrl-C left is answered so too, under the name of its call.
 Then the turn goes on to its end, if it is not there.
 
 {RULES_HELP}
@@ -60,22 +70,16 @@ Examples:
 @as_json
 def command(log: str, answers: tuple[str, ...], parts: PartOptions, is_json: bool) -> int:
     """Answer the open questions of LOG, then go on with its turn."""
-    from effects.logs.scan import read_log
-    from nachalnik.cli.asking import Asker, Given, Person, is_at_terminal, list_left, parse_answers
-    from nachalnik.cli.driving import Session, drive
-    from nachalnik.cli.interrupts import Interrupts
-    from nachalnik.cli.output import complain
-
     given = Given(parse_answers(answers))
-    made = parts_of(parts, log)
     read_log(log).close()  # what is no log is told before a new one would be begun
 
-    def asker(interrupts: Interrupts) -> Asker:
+    def asker(interrupts: Interrupts, _: Parts) -> Asker:
         return Person(interrupts) if is_at_terminal() else given
 
     async def work(session: Session) -> int:
         given.check(session.kernel)
-        await session.recover()
+        if status := await session.recover():
+            return status
         await given.answer(session.kernel)
         for name in given.answers:
             complain(f"--answer {name}: not needed: its tool told how the run had ended")
@@ -88,13 +92,11 @@ def command(log: str, answers: tuple[str, ...], parts: PartOptions, is_json: boo
             return DONE
         return await session.turn()
 
-    return drive(log, made, asker, work, is_json=is_json)
+    return drive(log, parts, asker, work, is_json=is_json)
 
 
-def _is_unfinished(kernel: "Kernel") -> bool:
+def _is_unfinished(kernel: Kernel) -> bool:
     """Whether a turn is open, or a crash came between a prompt and its turn."""
-    from reducers.vocabulary.items import UserMessage
-
     if kernel.is_turn_open():
         return True
     sent = (item for item in reversed(kernel.items()) if item.is_projected())

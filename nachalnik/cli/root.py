@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from nachalnik.cli.command import Stop, write_epilog
-from nachalnik.cli.output import complain, open_standard_streams
-from nachalnik.cli.statuses import INTERRUPTED, MEANINGS, OWNED, UNUSABLE, listed
+from nachalnik.cli.output import complain, end_stdout, open_standard_streams
+from nachalnik.cli.statuses import DONE, INTERRUPTED, MEANINGS, OWNED, UNUSABLE, listed
 
 NAME = "nachalnik"
 
@@ -70,11 +70,14 @@ def run_command(arguments: list[str]) -> int:
         arguments = [*arguments[1:], "--help"]
     try:
         status: Any = root.main(arguments, prog_name=NAME, standalone_mode=False)
+        end_stdout()
     except click.ClickException as error:
         error.show(sys.stderr)
         return UNUSABLE
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
+    except SystemExit:  # click's end where nobody reads the help
+        return DONE
     except Exception as error:
         return _explained(error)
     return status if isinstance(status, int) else 0

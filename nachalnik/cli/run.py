@@ -2,12 +2,16 @@
 
 import sys
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
+import anyio.to_thread
 import click
 
+from nachalnik.cli.asking import Asker, Nobody, Person, is_at_terminal
 from nachalnik.cli.command import Command, Stop, as_json
-from nachalnik.cli.options import RULES_HELP, PartOptions, part_options, parts_of
+from nachalnik.cli.driving import Session, drive
+from nachalnik.cli.interrupts import Interrupts
+from nachalnik.cli.options import RULES_HELP, PartOptions, Parts, part_options
+from nachalnik.cli.output import complain
 from nachalnik.cli.statuses import (
     DONE,
     FAILED,
@@ -17,9 +21,7 @@ from nachalnik.cli.statuses import (
     WAITING,
     listed,
 )
-
-if TYPE_CHECKING:
-    from nachalnik.cli.driving import Session
+from reducers.vocabulary.items import ContextItem
 
 EPILOG = f"""\
 What happens is printed as it happens: text as it streams, each call with its arguments, each
@@ -68,20 +70,14 @@ def command(
         raise Stop("nothing to say: give a PROMPT, or lines on standard input")
     if prompt is not None and not prompt.strip():
         raise Stop("the PROMPT is blank")
-    from nachalnik.cli.asking import Asker, Nobody, Person, is_at_terminal
-    from nachalnik.cli.driving import Session, drive
-    from nachalnik.cli.interrupts import Interrupts
-    from nachalnik.cli.output import complain
-    from reducers.vocabulary.items import ContextItem
 
-    made = parts_of(parts, log)
-
-    def asker(interrupts: Interrupts) -> Asker:
+    def asker(interrupts: Interrupts, made: Parts) -> Asker:
         return Person(interrupts) if is_at_terminal() else Nobody(made.rules.info())
 
     async def work(session: Session) -> int:
         kernel = session.kernel
-        await session.recover()
+        if status := await session.recover():
+            return status
         if not await session.questions():
             return session.unanswered()
         if system is not None:
@@ -89,24 +85,20 @@ def command(
                 complain("--system is left out: the session has begun already")
             else:
                 kernel.push(ContextItem.system(system).pinned())
-        status = DONE
         async for text in _prompts(prompt, session):
             kernel.push(ContextItem.user(text))
-            status = await session.turn()
-            if status != DONE:
-                break
-        return status
+            if status := await session.turn():
+                return status
+        return DONE
 
-    return drive(log, made, asker, work, is_json=is_json)
+    return drive(log, parts, asker, work, is_json=is_json)
 
 
-async def _prompts(prompt: str | None, session: "Session") -> AsyncIterator[str]:
+async def _prompts(prompt: str | None, session: Session) -> AsyncIterator[str]:
     """The prompt, or the lines of standard input that are not blank, as they come."""
     if prompt is not None:
         yield prompt
         return
-    import anyio.to_thread
-
     while not session.interrupts.count:
         line = b""
         with session.interrupts.guard():

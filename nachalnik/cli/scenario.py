@@ -4,6 +4,7 @@ import click
 
 from nachalnik.cli.command import Command, as_json
 from nachalnik.cli.statuses import DONE, FAILED, INTERRUPTED, UNUSABLE, listed
+from nachalnik.scenarios.runner import run_files
 
 EPILOG = f"""\
 A script tells what happens in a few lines, and behind ---- the trace it left when it was written.
@@ -31,6 +32,4 @@ Examples:
 @as_json
 def command(files: tuple[str, ...], rewrite: bool, is_json: bool) -> int:
     """Run scenario scripts and compare the trace each leaves with the one it has."""
-    from nachalnik.scenarios.runner import run_files
-
     return run_files(list(files), rewrite, is_json)

@@ -3,17 +3,27 @@
 import os
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from effects.logs.contents import ContentFolder
+from effects.logs.lines import Place
+from effects.logs.scan import LogView, follow, read_log
+from effects.logs.syscalls import SYSCALLS
+from effects.replay import initial_of
 from nachalnik.cli.command import Command, Stop, as_json
+from nachalnik.cli.output import Output, complain
+from nachalnik.cli.snapshot import print_state, state_dict
 from nachalnik.cli.statuses import DONE, INTERRUPTED, UNUSABLE, listed
+from nachalnik.cli.timeline import day, lines_of
+from nachalnik.cli.words import counted
+from reducers.codec import decode_header, decode_stored
+from reducers.state import Commit, State, fold
+from reducers.views import records
 
-if TYPE_CHECKING:
-    from effects.logs.scan import LogView
-    from reducers.state import Commit, State
-
+Step = tuple[State, Commit, State]
+"""A commit between the states before and after it."""
 LOOK_S = 0.2
 """How often a log that is followed is looked at."""
 
@@ -69,15 +79,9 @@ def place_of(text: str) -> tuple[str, int | None]:
 
 
 def _show_state(path: str, position: int, is_json: bool) -> int:
-    from effects.logs.scan import read_log
-    from effects.replay import initial_of
-    from nachalnik.cli.output import Output
-    from nachalnik.cli.snapshot import print_state, state_dict
-    from reducers.codec import decode_header
-
     with read_log(path) as view:
-        state = initial_of(decode_header(view.header))
-        for _, _, after in walk(view, until=position):
+        state = _before(view)
+        for _, _, after in _folded(view.path, _values(view, position), state):
             state = after
     if state.position < position:
         raise Stop(f"{path}: there is no position {position}; the last is {state.position}")
@@ -89,17 +93,11 @@ def _show_state(path: str, position: int, is_json: bool) -> int:
 
 
 def _show_timeline(path: str, is_whole: bool, is_followed: bool, is_json: bool) -> int:
-    from effects.logs.scan import read_log
-    from effects.replay import initial_of
-    from nachalnik.cli.output import Output, complain
-    from nachalnik.cli.words import counted
-    from reducers.codec import decode_header
-
     output = Output()
     printer = _Printer(output, is_whole, is_json)
     with read_log(path) as view:
-        state = initial_of(decode_header(view.header))
-        for before, commit, after in walk(view):
+        state = _before(view)
+        for before, commit, after in _folded(view.path, _values(view), state):
             printer.print(before, commit, after)
             state = after
             if output.is_closed:
@@ -112,43 +110,34 @@ def _show_timeline(path: str, is_whole: bool, is_followed: bool, is_json: bool) 
     return DONE
 
 
-def walk(view: "LogView", until: int | None = None) -> "Iterator[tuple[State, Commit, State]]":
-    """Each commit of a log with the states before and after it. Its input is left raw."""
-    from effects.replay import initial_of
-    from reducers.codec import decode_header
+def _before(view: LogView) -> State:
+    return initial_of(decode_header(view.header))
 
-    state = initial_of(decode_header(view.header))
-    values = (value for _, value in view.commits)
+
+def _values(view: LogView, until: int | None = None) -> Iterator[bytes]:
+    """Of the commits up to the one at `until`, which stands a line further down."""
     if until == 0:
         return
-    for step in _folded(view.path, values, state):
-        yield step
-        if step[2].position == until:
+    for line, value in view.commits:
+        yield value
+        if line - 1 == until:
             return
 
 
-def _folded(
-    path: str, values: Iterator[bytes], state: "State"
-) -> "Iterator[tuple[State, Commit, State]]":
-    from effects.logs.contents import ContentFolder
-    from effects.logs.syscalls import SYSCALLS
-    from reducers.codec import decode_stored
-    from reducers.state import Commit, fold
-
+def _folded(path: str, values: Iterator[bytes], state: State) -> Iterator[Step]:
     load = ContentFolder(SYSCALLS, path).read
     for value in values:
         stored = decode_stored(value, load)
         # The timeline never looks at an input, and decoding it costs as much as all the rest.
-        commit: Any = Commit(stored.at, stored.position, stored.input, stored.events, stored.cause)  # type: ignore[arg-type]
+        raw: Any = stored.input
+        commit = Commit(stored.at, stored.position, raw, stored.events, stored.cause)
         after = fold(state, commit.events)
         yield state, commit, after
         state = after
 
 
-def _follow(path: str, place: Any, state: "State", printer: "_Printer") -> None:
+def _follow(path: str, place: Place, state: State, printer: "_Printer") -> None:
     """Until Ctrl-C, or until nobody reads. Raises `LogDamaged` where the log does not go on."""
-    from effects.logs.scan import follow
-
     path = os.path.realpath(path)
     while not printer.output.is_closed:
         values, place = follow(path, place)
@@ -160,16 +149,15 @@ def _follow(path: str, place: Any, state: "State", printer: "_Printer") -> None:
 
 
 class _Printer:
-    def __init__(self, output: Any, is_whole: bool, is_json: bool) -> None:
+    """Prints commits as lines or as JSON, a new day where one begins."""
+
+    def __init__(self, output: Output, is_whole: bool, is_json: bool) -> None:
         self.output = output
         self._is_whole = is_whole
         self._is_json = is_json
         self._day = ""
 
-    def print(self, before: "State", commit: "Commit", after: "State") -> None:
-        from nachalnik.cli.timeline import day, lines_of
-        from reducers.views import records
-
+    def print(self, before: State, commit: Commit, after: State) -> None:
         if self._is_json:
             for record in records(before, commit, after):
                 if self._is_whole or record.seq is not None:

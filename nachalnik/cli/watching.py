@@ -94,9 +94,9 @@ class TextWatcher:
             case ToolUnknown():
                 self._line(f"[{_name(event.call)}] there is no such tool")
             case PermissionDecided() if event.grant == "deny":
-                by = "the rules" if event.source == "policy" else f"the {event.source}"
+                by = " by the rules" if event.source == "policy" else ""
                 why = f": {on_one_line(event.reason)}" if event.reason else ""
-                self._line(f"[{_name(event.call)}] refused by {by}{why}")
+                self._line(f"[{_name(event.call)}] refused{by}{why}")
             case ToolFinished():
                 how = "failed:" if event.is_error else "gave"
                 result = shortened(self._results.pop(event.item, ""), RESULT_WIDTH)

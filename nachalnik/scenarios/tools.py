@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import anyio.from_thread
+import anyio.lowlevel
 import anyio.to_thread
 import attrs
 import msgspec
@@ -179,6 +180,7 @@ class CodePolicy:
 
     async def evaluate(self, request: PermissionRequest) -> Verdict:
         await self._stage.reach("judged", request.call)
+        await anyio.lowlevel.checkpoint()
         return self._verdicts[request.tool]
 
 

@@ -92,6 +92,8 @@ def _answer_question(draft: Draft, call: str, how: str) -> None:
 
 def _waiting_for_outcome(state: State, name: str) -> Call:
     call = calls_machine.find(state.calls, name)
+    if name in state.calls.proposed:
+        raise Busy(f"the loop is busy: call {name!r} is still to be judged")
     if call is None or call.status == "done":
         if name in state.calls.seen:
             raise AlreadyResolved(name, "it has its result")

@@ -24,6 +24,7 @@ from reducers.vocabulary.events import (
     TurnClosed,
     TurnInterrupted,
     TurnPaused,
+    UndoMode,
 )
 from reducers.vocabulary.inputs import (
     CancelCalls,
@@ -92,21 +93,28 @@ def _drop_waiting(draft: Draft, reason: str) -> None:
     for question in draft.state.questions.open:
         draft.say(QuestionAnswered(id=question.id, how="cancelled"))
     draft.enter(Executing(tuple(call.id for call in calls)), "none")
-    for call in calls:
-        _end(draft, call, reason)
+    _end_all(draft, calls, reason)
     draft.enter(Idle())
 
 
-def _end(draft: Draft, call: Call, reason: str) -> None:
+def _end_all(draft: Draft, calls: tuple[Call, ...], reason: str) -> None:
+    """One cancellation is one undo, also where some of its calls were never judged."""
+    mode: UndoMode | None = None
+    for call in calls:
+        _end(draft, call, reason, mode)
+        mode = "join"
+
+
+def _end(draft: Draft, call: Call, reason: str, undo: UndoMode | None = None) -> None:
     """Give a call that is cancelled the result that is true of it."""
     if call.status == "answered":
         record_answer(draft, call)
     elif call.status == "running":
         stop = draft.announce()
         text = wording.cancelled_running(reason)
-        record_text(draft, call, text, has_limit=False, stop=stop)
+        record_text(draft, call, text, has_limit=False, stop=stop, undo=undo)
     else:
-        record_text(draft, call, wording.cancelled(reason), has_limit=False)
+        record_text(draft, call, wording.cancelled(reason), has_limit=False, undo=undo)
 
 
 def cancel_turn(draft: Draft, input: CancelTurn) -> None:
@@ -119,8 +127,7 @@ def cancel_turn(draft: Draft, input: CancelTurn) -> None:
     elif isinstance(loop.phase, Requesting | Executing):
         _give_up_request(draft, input.reason or "cancelled")
         take_proposed(draft)
-        for call in unfinished(draft.state.calls):
-            _end(draft, call, input.reason)
+        _end_all(draft, unfinished(draft.state.calls), input.reason)
         draft.enter(Idle(), "none")
     draft.say(TurnClosed(turn=loop.turn, reason="cancelled"))
 

@@ -82,7 +82,9 @@ def _put(batch: tuple[Call, ...], call: Call) -> tuple[Call, ...]:
 
 def changed(calls: Calls, name: str, **fields: Any) -> Calls:
     call = find(calls, name)
-    return calls if call is None else replace(calls, batch=_put(calls.batch, replace(call, **fields)))
+    return (
+        calls if call is None else replace(calls, batch=_put(calls.batch, replace(call, **fields)))
+    )
 
 
 def turn_recorded(calls: Calls, event: ModelFinished, here: int) -> Calls:

@@ -40,8 +40,8 @@ class UndoPoint(Struct, frozen=True, gc=False):
     edits: Vector[Edit]
 
 
-NO_ITEMS: Vector[ContextItem | None] = Vector()
-NO_EDITS: Vector[Edit] = Vector()
+NO_ITEMS: Vector[ContextItem | None] = Vector.of(())
+NO_EDITS: Vector[Edit] = Vector.of(())
 
 
 class Context(Struct, frozen=True, gc=False, omit_defaults=True):

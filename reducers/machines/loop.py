@@ -24,7 +24,6 @@ from reducers.vocabulary.events import (
 )
 from reducers.vocabulary.phases import (
     Deciding,
-    Executing,
     Finished,
     Idle,
     Phase,

@@ -21,7 +21,7 @@ from reducers.vocabulary.persistent import Vector
 from reducers.vocabulary.tools import Capability
 
 Kind = Literal["permission", "outcome"]
-NOT_ANSWERED: Vector[str] = Vector()
+NOT_ANSWERED: Vector[str] = Vector.of(())
 
 
 class Question(Struct, frozen=True, gc=False):

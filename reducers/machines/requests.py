@@ -28,9 +28,9 @@ from reducers.vocabulary.phases import Requesting
 
 T = TypeVar("T")
 
-NO_IDS: Vector[int] = Vector()
-NO_SKIPS: Vector[Skipped] = Vector()
-NO_REPAIRS: Vector[str] = Vector()
+NO_IDS: Vector[int] = Vector.of(())
+NO_SKIPS: Vector[Skipped] = Vector.of(())
+NO_REPAIRS: Vector[str] = Vector.of(())
 
 
 class Requests(Struct, frozen=True, gc=False, omit_defaults=True):

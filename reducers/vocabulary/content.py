@@ -155,7 +155,7 @@ def _block_blobs(blocks: Iterable[Block]) -> Iterable[Blob]:
 
 def calls_in(content: object, slot: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """The calls of a turn: those among its blocks, where it is held as blocks, else its slot."""
-    if not isinstance(content, Blocks):
+    if type(content) is not Blocks:
         return slot
     return tuple([block.call for block in content.blocks if isinstance(block, CallBlock)])
 

@@ -26,9 +26,12 @@ STATES: tuple[ContextState, ...] = (
 )
 
 
+PROJECTED = frozenset({"active", "pinned", "elided"})
+
+
 def is_projected(state: ContextState) -> bool:
     """Active, pinned and (as a marker) elided items are part of the request."""
-    return state in ("active", "pinned", "elided")
+    return state in PROJECTED
 
 
 def sends_content(state: ContextState) -> bool:
@@ -154,12 +157,11 @@ class ContextItem(_Numbered, frozen=True, gc=False, omit_defaults=True, kw_only=
         return replace(self, kind=replace(self.kind, reasoning=thought))
 
     def calls(self) -> tuple[ToolCall, ...]:
-        if not isinstance(self.kind, AssistantMessage):
-            return ()
-        return calls_in(self.content, self.kind.tool_calls)
+        kind = self.kind
+        return calls_in(self.content, kind.tool_calls) if type(kind) is AssistantMessage else ()
 
     def is_projected(self) -> bool:
-        return is_projected(self.state)
+        return self.state in PROJECTED
 
 
 def item(kind: Kind, source: str, label: str, content: object) -> ContextItem:

@@ -31,17 +31,17 @@ class Vector(Struct, Generic[T], frozen=True, gc=False, eq=False):
     `a.extends(b)` is a hint by identity and may miss; never a fact.
     """
 
-    _count: int = 0
-    _depth: int = 0
-    _root: "_Node" = ()
+    _count: int
+    _depth: int
+    _root: "_Node"
     """All leaves but the last, each full; itself a leaf at depth 0."""
-    _tail: tuple[T, ...] = ()
+    _tail: tuple[T, ...]
 
     @classmethod
     def of(cls, values: Iterable[T]) -> "Vector[T]":
         given = tuple(values)
         border = max(0, len(given) - 1) & ~MASK
-        nodes = [given[start : start + WIDTH] for start in range(0, border, WIDTH)]
+        nodes: list[_Node] = [given[start : start + WIDTH] for start in range(0, border, WIDTH)]
         depth = 0
         while len(nodes) > 1:
             nodes = [tuple(nodes[at : at + WIDTH]) for at in range(0, len(nodes), WIDTH)]
@@ -103,7 +103,7 @@ class Vector(Struct, Generic[T], frozen=True, gc=False, eq=False):
         if count > border:
             return Vector(count, self._depth, self._root, self._tail[: count - border])
         if count <= 0:
-            return Vector()
+            return Vector.of(())
         start = (count - 1) & ~MASK
         leaf = self._leaf(start)
         return Vector(count, self._depth, self._root, leaf[: count - start])

@@ -6,6 +6,7 @@ import anyio
 
 from nachalnik import Config, ContextItem, Kernel, ModelResponse, Rules, ScriptedProvider, ToolCall
 from nachalnik import tool as as_tool
+from reducers import chain
 from reducers.vocabulary.json import Json
 
 
@@ -61,3 +62,19 @@ def make_log(path: Path, *replies: ModelResponse, close: bool = True, **config) 
     if close:
         kernel.close()
     return kernel
+
+
+def rewritten(path: Path, *changes: tuple[bytes, bytes]) -> None:
+    """The log with some bytes of its commits changed, and chained anew: its bytes are faultless."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    _, link = chain.open_header(lines[0])
+    verifier = chain.Verifier(link, 0)
+    made = [lines[0]]
+    for line in lines[1:]:
+        value = verifier.open(line)
+        for old, new in changes:
+            value = value.replace(old, new)
+        framed, link = chain.frame_commit(link, value)
+        made.append(framed)
+    assert b"".join(made) != b"".join(lines)
+    path.write_bytes(b"".join(made))

@@ -7,36 +7,19 @@ import re
 import pytest
 
 from effects.logs.port import LogMissing, NewerLog, NotALog
-from nachalnik import checking
+from nachalnik import checking, redrawing
 from nachalnik.checking import check, examine
 from nachalnik.kernel import CACHE_EVERY
-from reducers import chain
 from reducers.statecodec import FINGERPRINT
 from reducers.vocabulary.digests import digest_of
 from reducers.vocabulary.models import ModelResponse
-from tests.nachalnik.samples import call, make_log, rounds
+from tests.nachalnik.samples import call, make_log, rewritten, rounds
 
 
 @pytest.fixture
 def path(tmp_path):
     make_log(tmp_path / "s.jsonl")
     return tmp_path / "s.jsonl"
-
-
-def rewritten(path, *changes: tuple[bytes, bytes]) -> None:
-    """The log with some bytes of its commits changed, and chained anew: its bytes are faultless."""
-    lines = path.read_bytes().splitlines(keepends=True)
-    _, link = chain.open_header(lines[0])
-    verifier = chain.Verifier(link, 0)
-    made = [lines[0]]
-    for line in lines[1:]:
-        value = verifier.open(line)
-        for old, new in changes:
-            value = value.replace(old, new)
-        framed, link = chain.frame_commit(link, value)
-        made.append(framed)
-    assert b"".join(made) != b"".join(lines)
-    path.write_bytes(b"".join(made))
 
 
 def told(path) -> list[str]:
@@ -91,6 +74,24 @@ def test_a_log_cut_anywhere_has_a_note_at_most(path):
         begun = size - data.rfind(b"\n", 0, size) - 1
         is_whole = data[size : size + 1] == b"\n"
         assert [note.kind for note in found.notes] == (["bytes"] if begun and not is_whole else [])
+
+
+def test_a_line_that_its_writer_ends_meanwhile_is_no_finding(path, monkeypatch):
+    """`check` looks at the bytes first and folds them then; a log in use grows in between."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-40])
+    real = checking.check_log
+
+    def scanned(path):
+        found = list(real(path))
+        assert found
+        with open(path, "wb") as file:
+            file.write(data)
+        return found
+
+    monkeypatch.setattr(checking, "check_log", scanned)
+    found = examine(path)
+    assert (found.findings, found.notes) == ((), ())
 
 
 @pytest.mark.parametrize("change", ["repeated", "missing", "swapped", "foreign"])
@@ -254,13 +255,13 @@ def test_a_damaged_cache_is_found_and_a_foreign_one_a_note(cached):
 def test_a_long_log_is_checked_in_time_that_grows_with_it(tmp_path, monkeypatch):
     """A request is not looked at from its beginning when only its end is new."""
     looked: list[int] = []
-    real = checking.pairing_problem
+    real = redrawing.pairing_problem
 
     def counted(messages):
         looked.append(len(messages))
         return real(messages)
 
-    monkeypatch.setattr(checking, "pairing_problem", counted)
+    monkeypatch.setattr(redrawing, "pairing_problem", counted)
     make_log(tmp_path / "n.jsonl", *rounds(150))
     assert check(tmp_path / "n.jsonl") == []
     assert len(looked) == 151

@@ -42,8 +42,9 @@ VERDICTS = {
     "all": dict.fromkeys(TOOLS, "allow"),
     "some": {"add": "allow", "safe": "allow", "note": "ask", "tells": "deny"},
     "code": dict.fromkeys(TOOLS, "ask"),
+    "none": dict.fromkeys(TOOLS, "ask"),
 }
-"""What each policy says by itself; `code` says nothing by itself, so people are asked."""
+"""What each policy says by itself. `code` says nothing, and without one people are asked."""
 
 
 @dataclass
@@ -353,8 +354,9 @@ class Model:
         else:
             self.finished_on = id
             self.enter("finished")
-            self.is_open = False
-            self.say(f"[turn.closed {self.turn} finished]")
+            if self.is_open:
+                self.is_open = False
+                self.say(f"[turn.closed {self.turn} finished]")
 
     def _own_ids(self, asked: list[ToolCall]) -> list[ToolCall]:
         """Empty and used ids are replaced by `call_<place>`, or the next free name like it."""
@@ -402,7 +404,7 @@ class Model:
         self.rest()
 
     def rules(self) -> str:
-        return self.policy if "policy" in self.here else "code"
+        return self.policy if "policy" in self.here else "none"
 
     def permit(self, one: Pending) -> None:
         verdict, why = one.verdict, one.why
@@ -571,14 +573,16 @@ class Model:
         self.enter("idle")
 
     def cancel_each(self, left: list[Pending], reason: str) -> None:
+        mode = ""
         for one in left:
             if one.status == "held":
                 self.record_held(one)
             elif one.status == "running":
                 self.announced += 1
-                self.record(one, wording.cancelled_running(reason), True, stop=True)
+                self.record(one, wording.cancelled_running(reason), True, mode=mode, stop=True)
             else:
-                self.record(one, wording.cancelled(reason), True)
+                self.record(one, wording.cancelled(reason), True, mode=mode)
+            mode = "j"
 
     def cancel_turn(self, turn: int, reason: str) -> None:
         if not self.is_open or turn not in (0, self.turn):

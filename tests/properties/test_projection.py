@@ -177,13 +177,13 @@ SHORT = st.lists(st.integers(0, 3), max_size=8)
 
 @given(SHORT, SHORT)
 def test_a_splice_turns_the_old_list_into_the_new_one(old, new):
-    splice = _splice(Vector(old), new, None, "included")
-    assert list(spliced(Vector(old), splice)) == new
+    splice = _splice(Vector.of(old), new, None, "included")
+    assert list(spliced(Vector.of(old), splice)) == new
 
 
 @given(SHORT, SHORT)
 def test_a_splice_keeps_the_longest_prefix_then_the_longest_suffix(old, new):
-    splice = _splice(Vector(old), new, None, "included")
+    splice = _splice(Vector.of(old), new, None, "included")
     keep = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
     assert splice.keep == (min(len(old), len(new)) if keep is None else keep)
     rest_old, rest_new = old[splice.keep :], new[splice.keep :]

@@ -16,7 +16,8 @@ def here(shell, monkeypatch, capfd):
     """The command in this process: as good for what is refused at once, and ten times faster."""
     monkeypatch.chdir(shell.folder)
     monkeypatch.syspath_prepend(shell.folder)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for name in ("OPENAI_API_KEY", "NACHALNIK_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
     before = set(sys.modules)
 
     def run(*arguments: str) -> Ran:
@@ -27,3 +28,9 @@ def here(shell, monkeypatch, capfd):
     for name in set(sys.modules) - before:
         if str(shell.folder) in (getattr(sys.modules[name], "__file__", None) or ""):
             del sys.modules[name]
+
+
+@pytest.fixture
+def quick(shell, here):
+    """Every command of the shell in this process, but for those with standard input."""
+    shell.runner = here

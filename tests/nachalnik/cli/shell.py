@@ -8,7 +8,9 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -106,6 +108,8 @@ class Shell:
     """A folder to work in, with `tools.py` and a script for the model."""
 
     folder: Path
+    runner: Callable[..., Ran] | None = None
+    """Runs a command in this process instead, where that is as good: ten times as fast."""
 
     def __attrs_post_init__(self) -> None:
         (self.folder / "tools.py").write_text(TOOLS)
@@ -121,12 +125,14 @@ class Shell:
 
     def env(self, **more: str) -> dict[str, str]:
         env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **more}
-        for name in ("OPENAI_API_KEY", "NO_COLOR", "COLUMNS"):
+        for name in ("OPENAI_API_KEY", "NACHALNIK_API_KEY", "NO_COLOR", "COLUMNS"):
             if name not in more:
                 env.pop(name, None)
         return env
 
     def run(self, *arguments: str, stdin: str | bytes = "", **more: str) -> Ran:
+        if self.runner is not None and not stdin and not more:
+            return self.runner(*arguments)
         given = stdin.encode() if isinstance(stdin, str) else stdin
         ran = subprocess.run(
             [*COMMAND, *arguments],
@@ -157,12 +163,12 @@ class Shell:
     def resume_words(self, *arguments: str, tools: str = "tools:TOOLS") -> tuple[str, ...]:
         return ("resume", "s.jsonl", "--script", "script.txt", "--tools", tools, *arguments)
 
-    def start(self, *arguments: str, **more: str) -> subprocess.Popen:
+    def start(self, *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen:
         return subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=self.folder,
-            env=self.env(**more),
-            stdin=subprocess.DEVNULL,
+            env=self.env(),
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
@@ -239,13 +245,21 @@ def _take_terminal() -> None:
 
 
 def finish(process: subprocess.Popen) -> Ran:
+    """Wait for the end; what was not read yet of its output. One that does not end is killed."""
+    timer = threading.Timer(WAIT_S, process.kill)
+    timer.start()
     try:
-        out, err = process.communicate(timeout=WAIT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise
+        # Not `communicate`, which would lose what a `readline` before it has buffered.
+        out = b"" if process.stdout is None else process.stdout.read()
+        err = process.stderr.read()
+        status = process.wait()
+    finally:
+        timer.cancel()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
     assert b"Traceback" not in err, err.decode()
-    return Ran(process.returncode, (out or b"").decode(), err.decode())
+    return Ran(status, out.decode(), err.decode())
 
 
 def interrupt(process: subprocess.Popen) -> None:

@@ -10,13 +10,13 @@ import nachalnik
 from nachalnik.cli import VERSION
 from nachalnik.cli.root import COMMANDS
 from nachalnik.cli.statuses import MEANINGS
-from tests.nachalnik.cli.shell import COMMAND, ROOT
+from tests.nachalnik.cli.shell import COMMAND, ROOT, finish
 
 ENTRY = "import sys; from nachalnik.cli import main; sys.exit(main(['--version']))"
 
 
 def test_the_version_is_that_of_the_package(shell):
-    assert VERSION == f"nachalnik {nachalnik.__version__}"
+    assert f"nachalnik {nachalnik.__version__}" == VERSION
     ran = shell.run("--version")
     assert (ran.status, ran.out, ran.err) == (0, f"{VERSION}\n", "")
 
@@ -96,6 +96,14 @@ def test_nothing_at_all_gets_the_help_and_status_2(shell):
     ran = shell.run()
     assert ran.status == 2
     assert "Usage: nachalnik" in ran.err
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["scenario", "absent.txt"]])
+def test_output_that_nobody_reads_is_no_error(shell, words):
+    process = shell.start(*words)
+    process.stdout.close()
+    process.stdout = None
+    assert finish(process).err == ""
 
 
 def test_streams_that_the_caller_closed_do_no_harm(shell):

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from reducers import chain
-from tests.nachalnik.samples import make_log
+from tests.nachalnik.samples import make_log, rewritten
 
 SEAMS = """
 import attrs
@@ -42,20 +41,6 @@ def counts(log) -> tuple[int, int]:
     return len(commits), sum(len(commit["events"]) for commit in commits)
 
 
-def rewritten(log, old: bytes, new: bytes) -> None:
-    """A log in which somebody else's rules wrote something else, and chained it properly."""
-    lines = log.read_bytes().splitlines(keepends=True)
-    header, link = chain.open_header(lines[0])
-    made = [lines[0]]
-    verifier = chain.Verifier(link, 0)
-    for line in lines[1:]:
-        value = verifier.open(line)
-        framed, link = chain.frame_commit(link, value.replace(old, new))
-        made.append(framed)
-    assert b"".join(made) != b"".join(lines)
-    log.write_bytes(b"".join(made))
-
-
 def test_a_log_is_identical_to_what_its_inputs_give(here, log):
     ran = here("replay", "s.jsonl")
     assert (ran.status, ran.err) == (0, "")
@@ -79,8 +64,8 @@ def test_it_stops_behind_a_position(here, log):
 
 
 def test_the_first_divergence_is_shown_as_expected_and_got(here, log):
-    rewritten(log, b'"stop":"tool_use"}', b'"stop":"tool_used"}')
-    rewritten(log, b'"tokens":3', b'"tokens":4')
+    rewritten(log, (b'"stop":"tool_use"}', b'"stop":"tool_used"}'))
+    rewritten(log, (b'"tokens":3', b'"tokens":4'))
     ran = here("replay", "s.jsonl")
     assert ran.status == 1
     first, expected, got = ran.out.splitlines()
@@ -96,7 +81,7 @@ def test_the_first_divergence_is_shown_as_expected_and_got(here, log):
 
 
 def test_before_the_divergence_all_is_identical(here, log):
-    rewritten(log, b'"stop":"tool_use"}', b'"stop":"tool_used"}')
+    rewritten(log, (b'"stop":"tool_use"}', b'"stop":"tool_used"}'))
     assert here("replay", "s.jsonl", "--until", "7").status == 0
     assert here("replay", "s.jsonl", "--until", "8").status == 1
 
@@ -125,6 +110,12 @@ def test_a_counter_that_does_otherwise_diverges_at_the_first_item(here, log):
     assert "divergence at position 5" in ran.out
 
 
+def test_a_module_that_prints_when_imported_does_not_spoil_the_json(shell, log):
+    (shell.folder / "loud.py").write_text("print('loud')\nfrom seams import WHOLE\n")
+    ran = shell.run("replay", "s.jsonl", "--with", "loud:WHOLE", "--json")
+    assert (ran.lines()[0]["identical"], ran.err) == (True, "loud\n")
+
+
 @pytest.mark.parametrize(
     ("places", "said"),
     [
@@ -145,7 +136,7 @@ def test_a_seam_that_cannot_be_used_is_told(here, log, places, said):
 
 
 def test_a_seam_that_is_gone_is_named_and_can_be_replaced(here, log):
-    rewritten(log, b"reducers.projection:LinearProjector", b"gone_away:Projector")
+    rewritten(log, (b"reducers.projection:LinearProjector", b"gone_away:Projector"))
     ran = here("replay", "s.jsonl")
     assert (ran.status, ran.out) == (2, "")
     assert "gone_away:Projector" in ran.err

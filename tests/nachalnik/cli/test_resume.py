@@ -19,7 +19,7 @@ def die_in_a_tool(shell, tool: str) -> None:
 # -- permissions -------------------------------------------------------------------------------
 
 
-def test_without_an_answer_the_questions_are_listed_with_status_3(shell):
+def test_without_an_answer_the_questions_are_listed_with_status_3(shell, quick):
     wait_for_permission(shell)
     ran = shell.resume(*ASK)
     assert ran.status == 3
@@ -41,15 +41,15 @@ def test_a_granted_call_runs_and_the_turn_goes_on(shell):
     assert len(shell.notes()) == 1
 
 
-def test_a_denied_call_does_not_run(shell):
+def test_a_denied_call_does_not_run(shell, quick):
     wait_for_permission(shell)
     ran = shell.resume("--answer", "1=deny", *ASK)
     assert ran.status == 0
-    assert "[c1] refused by the user" in ran.out
+    assert "[c1] refused" in ran.out
     assert shell.notes() == []
 
 
-def test_a_new_question_waits_too(shell):
+def test_a_new_question_waits_too(shell, quick):
     """Unlike `run`, which refuses: whoever answers can answer again."""
     shell.script(NOTE, 'call c2 note{"text":"more"}', '"All right."')
     assert shell.turn(*ASK).status == 3
@@ -59,7 +59,7 @@ def test_a_new_question_waits_too(shell):
     assert shell.resume("--answer", "2=deny").status == 0
 
 
-def test_the_questions_are_in_the_json_too(shell):
+def test_the_questions_are_in_the_json_too(shell, quick):
     wait_for_permission(shell)
     ran = shell.resume("--json")
     assert ran.status == 3
@@ -99,7 +99,7 @@ def test_an_answer_that_says_nothing_is_told(shell, here, answer, said):
         ("2=retry", "this one is answered by allow or deny"),
     ],
 )
-def test_an_answer_that_fits_nothing_is_told_and_none_is_given(shell, here, answer, said):
+def test_an_answer_that_fits_nothing_is_told_and_none_is_given(shell, quick, here, answer, said):
     shell.script(f"{NOTE} + {NOTE.replace('c1', 'c2')}", '"All right."')
     assert shell.turn(*ASK).status == 3
     ran = here(*shell.resume_words("--answer", "1=allow", "--answer", answer))
@@ -170,7 +170,7 @@ def test_what_is_no_log_is_told_and_not_begun(shell, here):
     assert not shell.log.exists()
 
 
-def test_a_prompt_that_a_crash_left_without_its_turn_gets_it(shell):
+def test_a_prompt_that_a_crash_left_without_its_turn_gets_it(shell, quick):
     shell.script('fails "no luck"', '"At last."')
     assert shell.turn().status == 1
     lines = shell.log.read_bytes().splitlines(keepends=True)

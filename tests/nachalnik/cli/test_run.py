@@ -28,7 +28,7 @@ def test_a_turn_tells_what_happens_as_it_happens(shell):
     assert len(shell.notes()) == 1
 
 
-def test_the_next_run_goes_on_with_the_log_and_the_script(shell):
+def test_the_next_run_goes_on_with_the_log_and_the_script(shell, quick):
     shell.script('"One."', '"Two."')
     assert shell.turn().out.startswith("One.\n-- finished")
     assert shell.turn().out.startswith("Two.\n-- finished")
@@ -37,7 +37,7 @@ def test_the_next_run_goes_on_with_the_log_and_the_script(shell):
     assert "no reply left: it has 2" in ran.err
 
 
-def test_a_script_that_begins_otherwise_starts_anew(shell):
+def test_a_script_that_begins_otherwise_starts_anew(shell, quick):
     shell.script('"One."', '"Two."')
     shell.turn()
     shell.script('"One."', '"More."')
@@ -88,7 +88,16 @@ def test_json_is_all_there_is_on_standard_output(shell):
     assert recorded[0]["event"]["event"] == "context.added"
 
 
-def test_the_system_text_opens_a_new_session_only(shell):
+def test_a_module_that_prints_when_imported_does_not_spoil_the_json(shell):
+    shell.script('"One."')
+    (shell.folder / "loud.py").write_text("print('loud')\nfrom tools import add\n")
+    ran = shell.turn("--json", tools="loud:add")
+    assert ran.status == 0
+    assert "loud" in ran.err
+    assert ran.lines()[-1]["status"] == 0
+
+
+def test_the_system_text_opens_a_new_session_only(shell, quick):
     shell.script('"One."', '"Two."')
     assert shell.turn("--system", "Be brief.").err == ""
     ran = shell.turn("--system", "Be long.")
@@ -104,15 +113,15 @@ def test_the_system_text_opens_a_new_session_only(shell):
 # -- permissions -------------------------------------------------------------------------------
 
 
-def test_a_call_no_rule_speaks_of_is_refused_away_from_a_terminal(shell):
+def test_a_call_no_rule_speaks_of_is_refused_away_from_a_terminal(shell, quick):
     shell.script(CALLS, '"All right."')
     ran = shell.turn("--allow", "add")
     assert ran.status == 0
-    assert "[c2] refused by the user: no rule allows it, and nobody was there to ask" in ran.out
+    assert "[c2] refused: no rule allows it, and nobody was there to ask" in ran.out
     assert shell.notes() == []
 
 
-def test_a_call_a_rule_asks_about_waits_with_status_3(shell):
+def test_a_call_a_rule_asks_about_waits_with_status_3(shell, quick):
     shell.script(CALLS, '"All right."')
     ran = shell.turn("--allow", "add", "--ask", "fs:write")
     assert ran.status == 3
@@ -126,7 +135,7 @@ def test_a_call_a_rule_asks_about_waits_with_status_3(shell):
     assert shell.run("show", "s.jsonl").out.count("user_message") == 1
 
 
-def test_a_denied_call_names_the_rule(shell):
+def test_a_denied_call_names_the_rule(shell, quick):
     shell.script(CALLS, '"All right."')
     ran = shell.turn("--allow", "*", "--deny", "fs:write")
     assert ran.status == 0
@@ -154,7 +163,7 @@ def test_a_rule_that_is_none_is_told(shell, here, arguments, said):
 # -- tools -------------------------------------------------------------------------------------
 
 
-def test_a_typed_function_is_a_tool(shell):
+def test_a_typed_function_is_a_tool(shell, quick):
     shell.script('call c1 plain{"a":7}', '"Seven."')
     ran = shell.turn("--allow", "plain", tools="tools:plain")
     assert ran.status == 0
@@ -246,7 +255,18 @@ def test_a_server_on_loopback_answers(shell):
     assert shell.run("replay", "s.jsonl").status == 0
 
 
-def test_a_stream_that_is_cut_is_no_answer(shell):
+def test_a_key_goes_to_the_server_it_was_meant_for(shell):
+    with WireServer([chat_stream("One."), chat_stream("Two.")]) as server:
+        words = ("run", "go", "--log", "s.jsonl", "--model", "m", "--base-url", server.base_url)
+        assert shell.run(*words, NACHALNIK_API_KEY="key-for-anybody").status == 0
+        assert shell.run(*words, OPENAI_API_KEY="key-for-openai").status == 0
+    first, second = (one.headers for one in server.requests)
+    assert first["authorization"] == "Bearer key-for-anybody"
+    assert "authorization" not in second
+    assert b"key-for" not in shell.log.read_bytes()
+
+
+def test_a_stream_that_is_cut_is_no_answer(shell, quick):
     cut = Reply(chat_stream("half of an answer"), break_at=120)
     with WireServer([cut, chat_stream("All of it.")]) as server:
         words = ("--log", "s.jsonl", "--model", "m", "--base-url", server.base_url)
@@ -269,7 +289,7 @@ def test_text_shows_while_the_answer_is_still_coming(shell):
         process.communicate()
 
 
-def test_control_characters_of_a_model_reach_no_terminal(shell):
+def test_control_characters_of_a_model_reach_no_terminal(shell, quick):
     shell.script(r'"a\u001b[2Jb" + call c1 add{"x":"\u001b[31m\u202e","y":2}', '"x"')
     ran = shell.turn("--allow", "*")
     assert "\x1b" not in ran.out + ran.err
@@ -297,7 +317,7 @@ def test_a_reader_that_goes_away_does_not_end_the_turn(shell):
     assert "-> finished" in shell.run("show", "s.jsonl").out
 
 
-def test_a_turn_rests_at_its_limit_of_requests_with_status_1(shell):
+def test_a_turn_rests_at_its_limit_of_requests_with_status_1(shell, quick):
     calls = [f'call c{n} add{{"x":1,"y":2}}' for n in range(9)]
     shell.script(*calls, '"Done."')
     ran = shell.turn("--allow", "add")

@@ -32,7 +32,7 @@ def test_a_refusal_says_why(shell):
     terminal.type("n not today\n")
     status, out = terminal.end()
     assert status == 0
-    assert "[c1] refused by the user: not today" in out
+    assert "[c1] refused: not today" in out
     assert shell.notes() == []
 
 
