@@ -19,6 +19,7 @@ from reducers.vocabulary.content import (
     Blocks,
     CallBlock,
     JsonContent,
+    Text,
     ToolCall,
 )
 from reducers.vocabulary.errors import InvalidInput
@@ -162,6 +163,8 @@ def _of_calls(calls: Iterable[ToolCall]) -> Iterator[str]:
 
 def _of_content(content: AnyContent | None) -> Iterator[str]:
     match content:
+        case None | Text():
+            return
         case JsonContent(json=text):
             yield text or "nothing"  # an empty text is absent elsewhere; here it is no value
         case Blob(meta=meta):

@@ -194,8 +194,9 @@ class Interpreter:
                     works = await self._one(drive, effect, work)
                 finally:
                     self._running.pop(effect.id, None)
-                # One that never waits must not keep the others from running.
-                await anyio.lowlevel.checkpoint()
+                if isinstance(effect, CallModel):
+                    # A provider and tools that never wait must not keep the others from running.
+                    await anyio.lowlevel.checkpoint()
         if scope.cancel_called:
             drive.phase = IDLE
 
@@ -233,7 +234,7 @@ class Interpreter:
         """Carry out one effect; the log is synced before the world is touched."""
         if not self._is_owed(effect.id):
             return ()  # given up before it began
-        if isinstance(effect, CallModel | RunTool):
+        if isinstance(effect, (CallModel, RunTool)):
             self.writer.sync()
         input, cause = await self._answer(effect, work)
         try:
@@ -321,10 +322,11 @@ class Interpreter:
     def _keep_parts(self, applied: Applied) -> None:
         """An effect stays with the objects it was announced for, whatever is set meanwhile."""
         for event in applied.step.events:
-            if isinstance(event, ToolRequested):
-                self._matched[event.call] = self.ports.tools.get(event.tool)
-            elif isinstance(event, ToolFinished):
-                self._matched.pop(event.call, None)
+            kind = type(event)
+            if kind is ToolRequested:
+                self._matched[event.call] = self.ports.tools.get(event.tool)  # type: ignore[union-attr]
+            elif kind is ToolFinished:
+                self._matched.pop(event.call, None)  # type: ignore[union-attr]
         for effect, _ in applied.works:
             if isinstance(effect, CallModel):
                 self._asked[effect.id] = self.ports.provider

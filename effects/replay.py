@@ -42,10 +42,9 @@ def restore(log: EventLog) -> State:
 
 
 def states(
-    header: Header, values: Iterator[bytes], load: Loader, until: int | None = None
+    state: State, values: Iterator[bytes], load: Loader, until: int | None = None
 ) -> Iterator[tuple[State, Commit, State]]:
-    """Each commit with the states before and after it."""
-    state = initial_of(header)
+    """Each commit that follows a state, with the states before and after it."""
     for value in values:
         if until is not None and state.position >= until:
             return

@@ -25,6 +25,7 @@ from reducers.vocabulary.errors import Reentered
 from reducers.vocabulary.events import CounterChanged, ProjectorChanged
 from reducers.vocabulary.inputs import Input
 
+_SEAMS = {ProjectorChanged, CounterChanged}
 Publish = Callable[[State, Commit, State], None]
 
 
@@ -111,7 +112,7 @@ class Writer:
 
     def _apply(self, made: Step) -> None:
         self.state = made.state
-        if any(isinstance(event, ProjectorChanged | CounterChanged) for event in made.events):
+        if not _SEAMS.isdisjoint(map(type, made.events)):
             self.reducer = load_reducer(made.state.session.seams, self.seams)
 
     def _draw(self, made: Step) -> Applied:
@@ -119,7 +120,7 @@ class Writer:
         notices = []
         fault = None
         for effect in made.effects:
-            if isinstance(effect, StopModel | StopTool):
+            if isinstance(effect, (StopModel, StopTool)):
                 notices.append(effect)
                 continue
             try:

@@ -9,7 +9,7 @@ import itertools
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +18,7 @@ from effects.interpreter import Interpreter, Ports
 from effects.logs.file import Durability, FileLog
 from effects.logs.memory import MemoryLog
 from effects.logs.port import EventLog, LogError, LogMissing
+from effects.logs.scan import read_log
 from effects.parts import (
     AnyPolicy,
     SeamMissing,
@@ -189,7 +190,9 @@ class Kernel:
         self._interpreter = Interpreter(self._writer, self._ports)
         self._subscriptions: list[Subscription] = []
         self._records: list[Record] = []
-        self._records_since = self._writer.state.position
+        self._told = initial_of(header)
+        """The state up to which there are records: they are made when somebody asks for them."""
+        self._is_closed = False
         self._cached_at = self._writer.state.position
         self._subscriptions_lock = threading.Lock()
 
@@ -203,9 +206,9 @@ class Kernel:
     ) -> None:
         if provider is not None:
             self.set_provider(provider)
-        given = list(tools)
+        given = _by_id(tools)
         if given:
-            self._set_tools({describe_tool(tool).id: tool for tool in given})
+            self._set_tools(given)
         if policy is not None:
             self.set_policy(policy)
 
@@ -232,9 +235,9 @@ class Kernel:
         self._start(log, None, None, clock, state, reducer)
         self._cached_at = cached
         self._writer.seams.update(known)
-        given = list(tools)
+        given = _by_id(tools)
         self._ports.provider = provider
-        self._ports.tools = {describe_tool(tool).id: tool for tool in given}
+        self._ports.tools = given
         self._ports.policy = policy
         opened: dict[str, Any] = {}
         if config is not None:
@@ -263,6 +266,7 @@ class Kernel:
                 self._cached_at = state.position
             self._log.close()
         finally:
+            self._is_closed = True
             for subscription in list(self._subscriptions):
                 subscription.close()
 
@@ -332,9 +336,7 @@ class Kernel:
     def history(self, *, all: bool = False) -> list[Record]:
         """Every record, oldest first, those from before this opening included."""
         with self._writer.lock:
-            if self._records_since:
-                self._records = [*self._earlier(self._records_since), *self._records]
-                self._records_since = 0
+            self._catch_up()
             return [one for one in self._records if all or one.seq is not None]
 
     def history_since(self, seq: int, *, all: bool = False) -> list[Record]:
@@ -343,14 +345,22 @@ class Kernel:
         start = next((n for n, one in enumerate(found) if (one.seq or 0) > seq), len(found))
         return found[start:]
 
-    def _earlier(self, until: int) -> list[Record]:
-        header = decode_header(self._log.header)
-        found: list[Record] = []
-        for before, commit, after in states(
-            header, self._log.values(), self._log.content, until=until
-        ):
-            found.extend(records(before, commit, after))
-        return found
+    def _catch_up(self) -> None:
+        """Make the records of what was committed since they were last asked for."""
+        now = self._writer.state.position
+        values = self._values(self._told.position)
+        for before, commit, after in states(self._told, values, self._log.content, until=now):
+            self._records.extend(records(before, commit, after))
+            self._told = after
+
+    def _values(self, since: int) -> Iterator[bytes]:
+        """The commits behind a position; of a closed log as well."""
+        path = getattr(self._log, "path", None)
+        if not self._is_closed or path is None:
+            yield from self._log.values(since)
+            return
+        with read_log(path) as view:
+            yield from itertools.islice((value for _, value in view.commits), since, None)
 
     def last_seq(self) -> int:
         return self._writer.state.last_seq
@@ -362,13 +372,9 @@ class Kernel:
             if not 0 <= position <= now.position:
                 raise InvalidInput(f"position {position} is not in 0..{now.position}")
             state = initial_of(decode_header(self._log.header))
-            for _, _, after in states(
-                decode_header(self._log.header),
-                self._log.values(),
-                self._log.content,
-                until=position,
-            ):
-                state = after
+            values = self._values(0)
+            for _, _, state in states(state, values, self._log.content, until=position):
+                pass
             return state
 
     # -- parts -------------------------------------------------------------------------------
@@ -448,6 +454,7 @@ class Kernel:
         """The class must be importable by name, for the log to be judged again elsewhere."""
         with self._writer.lock:
             previous = self._writer.reducer.projector
+            _check_seam(projector, "project")
             self._writer.seams[seam_of(projector)] = projector
             self._apply(PartsDescribed(projector=seam_of(projector), announce=True))
         return previous
@@ -459,6 +466,7 @@ class Kernel:
         """As `set_projector`; every item is measured anew."""
         with self._writer.lock:
             previous = self._writer.reducer.counter
+            _check_seam(counter, "count_item", "count_message", "price")
             self._writer.seams[seam_of(counter)] = counter
             self._apply(PartsDescribed(counter=seam_of(counter), announce=True))
             self._apply(RecountItems())
@@ -624,8 +632,9 @@ class Kernel:
         provider = self._ports.provider
         if provider is None:
             raise NoProvider
+        request = self.preview_request()
         render = getattr(provider, "render", None)
-        body = None if render is None else render(self.preview_request())
+        body = None if render is None else render(request)
         return msgspec.json.decode(body) if isinstance(body, str) else body
 
     # -- the loop ----------------------------------------------------------------------------
@@ -770,8 +779,9 @@ class Kernel:
         return bool(applied.step.events)
 
     def _publish(self, before: State, commit: Commit, after: State) -> None:
+        if not self._subscriptions:
+            return
         made = records(before, commit, after)
-        self._records.extend(made)
         for subscription in self._subscriptions:
             for record in made:
                 subscription.put(record)
@@ -811,9 +821,25 @@ def _reducer_of(
     )
 
 
+def _by_id(tools: Iterable[Tool]) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        name = describe_tool(tool).id
+        if name in found:
+            raise InvalidInput(f"two tools are named {name!r}: give one of them another id")
+        found[name] = tool
+    return found
+
+
 def _specs(tools: dict[str, Tool]) -> tuple[ToolSpec, ...]:
     specs = [describe_tool(tool) for tool in tools.values()]
     return tuple(sorted(specs, key=lambda spec: spec.id))
+
+
+def _check_seam(seam: object, *methods: str) -> None:
+    missing = [name for name in methods if not callable(getattr(seam, name, None))]
+    if missing:
+        raise InvalidInput(f"{type(seam).__name__} has no method {', '.join(missing)}")
 
 
 def _check_item(item: object) -> None:

@@ -185,13 +185,25 @@ def _thin(input: Input, events: tuple[Event, ...], contents: Contents) -> Any:
     _point(thin, input, held, events)
     for name in inner:
         plain, typed = thin.get(name), getattr(input, name)
-        if isinstance(plain, dict):
+        if type(plain) is dict:
             _point(plain, typed, _fields(type(typed))[0], events)  # type: ignore[arg-type]
+            _store(plain, contents)
         elif plain:
             for each, one in zip(plain, typed, strict=True):
                 _point(each, one, _fields(type(one))[0], events)  # type: ignore[arg-type]
-    _store_input(thin, contents)
+                _store(each, contents)
     return thin
+
+
+def _store(plain: dict[str, Any], contents: Contents) -> None:
+    """A large content that no event holds (an output that was cut, say) is stored as well."""
+    content = plain.get("content")
+    if type(content) is dict and "held" not in content:
+        raw = _encoder.encode(content)
+        if len(raw) > LARGE_BYTES:
+            digest = digest_of(raw)
+            contents.append((digest, raw))
+            plain["content"] = {"tag": "stored", "digest": digest, "size": len(raw)}
 
 
 def _point(plain: Any, typed: Any, names: tuple[str, ...], events: tuple[Event, ...]) -> None:
@@ -204,8 +216,7 @@ def _point(plain: Any, typed: Any, names: tuple[str, ...], events: tuple[Event, 
             continue
         holders = HOLDERS[name]
         for place, event in enumerate(events):
-            held_by = holders.get(type(event))
-            if held_by is not None and held_by(event) == value:
+            if type(event) in holders and holders[type(event)](event) == value:
                 plain[name] = {"held": place}
                 break
 
@@ -214,8 +225,10 @@ def _thin_events(events: tuple[Event, ...], contents: Contents) -> Sequence[Even
     first: dict[AnyContent, int] = {}
     written: list[Event] | None = None
     for place, event in enumerate(events):
-        content = content_in(event)
-        if content is None or isinstance(content, Held | Stored):
+        if type(event) not in _CARRIERS:
+            continue
+        content = _CARRIERS[type(event)](event)
+        if type(content) is Held or type(content) is Stored:
             continue
         size = content_len(content)
         if size <= HELD_MIN:
@@ -239,19 +252,6 @@ def _stored(content: Content, contents: Contents) -> AnyContent:
     digest = digest_of(raw)
     contents.append((digest, raw))
     return Stored(digest, len(raw))
-
-
-def _store_input(thin: dict[str, Any], contents: Contents) -> None:
-    """A large content that no event holds (an output that was cut, say) is stored as well."""
-    for name in INNER:
-        value = thin.get(name)
-        for plain in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(plain, dict) and isinstance(plain.get("content"), dict):
-                raw = _encoder.encode(plain["content"])
-                if len(raw) > LARGE_BYTES:
-                    digest = digest_of(raw)
-                    contents.append((digest, raw))
-                    plain["content"] = {"tag": "stored", "digest": digest, "size": len(raw)}
 
 
 # -- decoding ----------------------------------------------------------------------------------

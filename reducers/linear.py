@@ -220,6 +220,29 @@ class LinearProjector:
         )
 
 
+def exchanged(items: Sequence[ContextItem]) -> list[Verdict] | None:
+    """The verdicts on items that are whole exchanges: all of them send their content, each call has
+    its result directly behind its turn, in order, and no id stands twice. None for any other."""
+    verdicts: list[Verdict] = []
+    asked: list[str] = []
+    due: list[str] = []
+    for item in items:
+        if not sends_content(item.state):
+            return None
+        kind = item.kind
+        if type(kind) is ToolResult:
+            if not due or due.pop() != kind.call:
+                return None
+            verdicts.append("")
+            continue
+        if due:
+            return None
+        due = [call.id for call in reversed(item.calls())]
+        asked += due
+        verdicts.append((True,) * len(due))
+    return None if due or len(set(asked)) != len(asked) else verdicts
+
+
 def _is_plain(item: ContextItem, kind: AssistantMessage) -> bool:
     """A turn that is sent as it stands: it says something, and no order of blocks is to be kept."""
     if type(item.content) is Blocks or kind.reasoning is not None:

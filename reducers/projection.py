@@ -10,18 +10,16 @@ can never show: `project(items, any earlier) == project(items)`.
 """
 
 import hashlib
-import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Sequence
+from typing import Any
 
-import msgspec
-
-from reducers.linear import LinearProjector, Piece, Projection
+from reducers.linear import LinearProjector, Projection
 from reducers.machines.calibration import Calibration
 from reducers.machines.context import Context
-from reducers.tokens import TokenCounter, uncounted_message
-from reducers.vocabulary.digests import DIGEST_BYTES, raw_digest
-from reducers.vocabulary.items import AssistantMessage, ContextItem, ToolResult
+from reducers.segments import Chained, Priced, Segment, ids_of
+from reducers.tokens import TokenCounter
+from reducers.vocabulary.digests import DIGEST_BYTES
+from reducers.vocabulary.items import ContextItem, ToolResult
 from reducers.vocabulary.messages import Message
 from reducers.vocabulary.persistent import Vector
 
@@ -29,202 +27,6 @@ __all__ = ["SEGMENT_MIN", "Chained", "LinearProjector", "Projected", "Projection
 
 SEGMENT_MIN = 32
 FIELDS = ("messages", "included", "skipped", "repairs", "reordered")
-
-T = TypeVar("T")
-_encode = msgspec.json.Encoder().encode
-
-
-class Priced:
-    """A piece with what it costs: encoded digest, raw figure, unpriced pieces."""
-
-    __slots__ = ("digest", "piece", "raw", "uncounted")
-
-    def __init__(self, piece: Piece, counter: TokenCounter) -> None:
-        self.piece = piece
-        message = piece.message
-        if message is None:
-            self.digest, self.raw, self.uncounted = b"", 0, 0
-        else:
-            self.digest = raw_digest(_encode(message))
-            self.raw = counter.count_message(message)
-            self.uncounted = uncounted_message(counter, message)
-
-
-class Segment:
-    """A stretch of items and what it becomes. Immutable once made."""
-
-    __slots__ = (
-        "digest",
-        "digests",
-        "ids",
-        "items",
-        "priced",
-        "projection",
-        "raws",
-        "surplus",
-        "uncounted",
-    )
-
-    items: tuple[ContextItem, ...]
-    priced: tuple[Priced, ...]
-    projection: Projection
-    ids: frozenset[str]
-    """Of every call and result in it."""
-    surplus: frozenset[str]
-    """Of those that found no partner here."""
-    raws: dict[int, int]
-    """How many of its messages have which raw figure."""
-    uncounted: int
-    digests: bytes
-    """Those of its messages, in wire order."""
-    digest: bytes
-
-    @classmethod
-    def of(
-        cls,
-        items: tuple[ContextItem, ...],
-        projector: LinearProjector,
-        counter: TokenCounter,
-        known: dict[int, Priced],
-    ) -> "Segment":
-        made = cls()
-        made.items = items
-        by_id: dict[int, Priced] = {}
-        for item, verdict in zip(items, projector.verdicts(items), strict=True):
-            priced = known.get(item.id)
-            if priced is None or priced.piece.item is not item or priced.piece.verdict != verdict:
-                priced = Priced(projector.piece(item, verdict), counter)
-            by_id[item.id] = priced
-        made.priced = tuple(by_id.values())
-        pieces = [priced.piece for priced in made.priced]
-        made.projection = projector.join(pieces)
-        made.ids = frozenset(_ids(items))
-        # What found no partner is always told as a repair.
-        made.surplus = frozenset(_surplus(pieces) if made.projection.repairs else ())
-        made.raws = {}
-        sent = [by_id[id] for id in made.projection.included]
-        for priced in sent:
-            made.raws[priced.raw] = made.raws.get(priced.raw, 0) + 1
-        made.uncounted = sum([priced.uncounted for priced in sent])
-        made.digests = b"".join([priced.digest for priced in sent])
-        made.digest = raw_digest(made.digests)
-        return made
-
-    def followed(self, by: "Segment") -> "Segment":
-        """The segment of both stretches, where they share no id: verdicts and order then are what
-        they are in each alone."""
-        made = Segment()
-        made.items = self.items + by.items
-        made.priced = self.priced + by.priced
-        mine, theirs = self.projection, by.projection
-        made.projection = Projection(
-            (*mine.messages, *theirs.messages),
-            (*mine.included, *theirs.included),
-            (*mine.skipped, *theirs.skipped),
-            (*mine.repairs, *theirs.repairs),
-            (*mine.reordered, *theirs.reordered),
-        )
-        made.ids = self.ids | by.ids
-        made.surplus = self.surplus | by.surplus
-        made.raws = dict(self.raws)
-        for raw, count in by.raws.items():
-            made.raws[raw] = made.raws.get(raw, 0) + count
-        made.uncounted = self.uncounted + by.uncounted
-        made.digests = self.digests + by.digests
-        made.digest = raw_digest(made.digests)
-        return made
-
-
-def _ids(items: Sequence[ContextItem]) -> list[str]:
-    found: list[str] = []
-    for item in items:
-        kind = item.kind
-        if type(kind) is ToolResult:
-            found.append(kind.call)
-        elif type(kind) is AssistantMessage:
-            found += [call.id for call in item.calls()]
-    return found
-
-
-def _surplus(pieces: Sequence[Piece]) -> Iterator[str]:
-    """Ids of calls and results that found no partner here."""
-    for item, verdict, *_ in pieces:
-        if isinstance(item.kind, ToolResult):
-            if verdict:
-                yield item.kind.call
-        elif isinstance(verdict, tuple):
-            for call, kept in zip(item.calls(), verdict, strict=True):
-                if not kept:
-                    yield call.id
-
-
-class Chained(Sequence[T], Generic[T]):
-    """One list of the projection, read across the segments without copying it."""
-
-    __slots__ = ("_field", "_length", "_segments", "_tail")
-
-    def __init__(
-        self, segments: tuple[Segment, ...], tail: Segment, field: str, length: int
-    ) -> None:
-        self._segments, self._tail, self._field = segments, tail, field
-        self._length = length
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[T]:
-        for segment in self._segments:
-            yield from getattr(segment.projection, self._field)
-        yield from getattr(self._tail.projection, self._field)
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
-    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
-        if isinstance(index, slice):
-            start, stop, stride = index.indices(self._length)
-            return self.slice(start, stop)[::stride] if stride > 0 else tuple(self)[index]
-        place = index + self._length if index < 0 else index
-        if not 0 <= place < self._length:
-            raise IndexError(index)
-        return self.slice(place, place + 1)[0]
-
-    def slice(self, start: int, stop: int) -> tuple[T, ...]:
-        """Read from whichever end is nearer to what is asked for."""
-        end = self._length
-        parts: list[tuple[T, ...]] = []
-        for segment in itertools.chain((self._tail,), reversed(self._segments)):
-            values = getattr(segment.projection, self._field)
-            begin = end - len(values)
-            if begin < stop and end > start:
-                parts.append(tuple(values[max(0, start - begin) : stop - begin]))
-            end = begin
-            if end <= start:
-                break
-        return tuple([value for part in reversed(parts) for value in part])
-
-    def shared(self, other: "Chained[T]") -> int:
-        """How many leading values stand in segments both have, by identity."""
-        if self._segments is other._segments:
-            return self._length - len(getattr(self._tail.projection, self._field))
-        count = 0
-        for mine, theirs in zip(self._segments, other._segments, strict=False):
-            if mine is not theirs:
-                break
-            count += len(getattr(mine.projection, self._field))
-        return count
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return repr(list(self))
 
 
 class Projected:
@@ -292,7 +94,7 @@ class Projected:
 
     def _add(self, segment: Segment) -> None:
         for field in FIELDS:
-            self._lengths[field] += len(getattr(segment.projection, field))
+            self._lengths[field] += len(getattr(segment, field))
         for raw, count in segment.raws.items():
             self._raws[raw] = self._raws.get(raw, 0) + count
         self._hasher.update(segment.digest)
@@ -318,7 +120,7 @@ class Projected:
     # -- reading -----------------------------------------------------------------------------
 
     def values(self, field: str) -> "Chained[Any]":
-        length = self._lengths[field] + len(getattr(self.tail.projection, field))
+        length = self._lengths[field] + len(getattr(self.tail, field))
         return Chained(self.segments, self.tail, field, length)
 
     def closed_length(self, field: str) -> int:
@@ -370,7 +172,9 @@ def project(
             len(earlier.tail.items),
             dict(earlier.unanswered),
         )
-        first = _continued(earlier.tail, tuple(stretches[0]), projector, counter)
+        first = earlier.tail
+        if stretches[0]:
+            first = first.followed(tuple(stretches[0]), projector, counter)
         known: dict[int, Priced] = {}
     else:
         after, known = _kept(items, projector, counter, earlier)
@@ -387,21 +191,6 @@ def project(
     return after
 
 
-def _continued(
-    tail: Segment, new: tuple[ContextItem, ...], projector: LinearProjector, counter: TokenCounter
-) -> Segment:
-    if not new:
-        return tail
-    alone = Segment.of(new, projector, counter, {})
-    if tail.ids.isdisjoint(alone.ids):
-        return tail.followed(alone)
-    return Segment.of(tail.items + new, projector, counter, _by_id(tail))
-
-
-def _by_id(segment: Segment) -> dict[int, Priced]:
-    return {priced.piece.item.id: priced for priced in segment.priced}
-
-
 def context_items(items: Vector[ContextItem | None]) -> tuple[ContextItem, ...]:
     return tuple([item for item in items if item is not None])
 
@@ -415,7 +204,7 @@ def _kept(
     """The closed part that is still right, and the pieces that may be."""
     if earlier is None:
         return Projected(items), {}
-    known = _by_id(earlier.tail)
+    known = earlier.tail.by_id()
     after = Projected(items)
     kept: list[Segment] = []
     start = 0
@@ -426,13 +215,13 @@ def _kept(
         if mine == segment.items:
             kept.append(segment)
         elif _shape(mine) == _shape(segment.items):
-            kept.append(Segment.of(mine, projector, counter, _by_id(segment)))
+            kept.append(Segment.of(mine, projector, counter, segment.by_id()))
         else:
             break
         start = stop
         starts.append(start)
     if kept:  # its end was judged by what came after
-        known.update(_by_id(kept.pop()))
+        known.update(kept.pop().by_id())
         starts.pop()
     after.close(kept, starts[-1])
     return after, known
@@ -440,7 +229,7 @@ def _kept(
 
 def _shape(items: Sequence[ContextItem]) -> list[tuple[int, tuple[str, ...]]]:
     """All that a cut looks at."""
-    return [(item.id, tuple(_ids((item,)))) for item in items]
+    return [(item.id, tuple(ids_of((item,)))) for item in items]
 
 
 def _cut(

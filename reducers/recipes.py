@@ -51,7 +51,7 @@ def claim_execution(draft: Draft, drive: str = "") -> None:
 
 def waiting(state: State) -> tuple[str, ...]:
     """Prepared calls, in the model's order."""
-    return tuple(call.id for call in calls_machine.with_status(state.calls, "prepared"))
+    return tuple([call.id for call in calls_machine.with_status(state.calls, "prepared")])
 
 
 def decide(
@@ -222,7 +222,7 @@ def fail_step(draft: Draft, error: BaseException, overrun: Overrun | None = None
 
 def rest_after_batch(draft: Draft) -> None:
     """Where the loop stands when calls of the batch wait: questions first, then what may run."""
-    open_ids = tuple(question.id for question in draft.state.questions.open)
+    open_ids = tuple([question.id for question in draft.state.questions.open])
     ready = waiting(draft.state)
     if open_ids:
         draft.enter(Deciding(open_ids))

@@ -14,7 +14,8 @@ from reducers.linear import LinearProjector, Projection, pairing_problem
 from reducers.machines import parts
 from reducers.machines.calibration import UNTAUGHT, Calibration, of_model
 from reducers.machines.context import present
-from reducers.projection import Chained, Projected, project
+from reducers.projection import Projected, project
+from reducers.segments import Chained
 from reducers.state import State
 from reducers.tokens import (
     Calibrating,
@@ -43,24 +44,29 @@ class Projector(Protocol):
 class Draw:
     """A request as drawn from a state: the lists, the figures and the digest it would have."""
 
-    __slots__ = ("digest", "projection", "request", "tokens", "tool_tokens", "uncounted")
+    __slots__ = ("_lists", "digest", "request", "tokens", "tool_tokens", "uncounted")
 
     def __init__(
         self,
-        projection: Projection,
+        lists: Projection | Projected,
         request: ModelRequest,
         tokens: int,
         tool_tokens: int,
         uncounted: int,
         digest: str,
     ) -> None:
-        self.projection = projection
+        self._lists = lists
         self.request = request
         self.tokens = tokens
         """Of the messages alone."""
         self.tool_tokens = tool_tokens
         self.uncounted = uncounted
         self.digest = digest
+
+    @property
+    def projection(self) -> Projection:
+        lists = self._lists
+        return lists.projection() if isinstance(lists, Projected) else lists
 
 
 class Reducer:
@@ -124,13 +130,14 @@ class Reducer:
         rest, tool_figures = self._beside(state)
         projected = self.projected(state)
         if projected is not None:
-            projection = projected.projection()
+            lists: Projection | Projected = projected
+            messages: Sequence[Message] = projected.messages()
             tokens = projected.tokens(self.counter, calibration)
             uncounted = projected.uncounted
             digest = projected.digest(*rest)
         else:
-            projection = _checked(self.projector.project(present(state.context)))
-            messages = projection.messages
+            lists = _checked(self.projector.project(present(state.context)))
+            messages = lists.messages
             problem = pairing_problem(messages)
             if problem is not None:
                 raise SeamFailed(f"the projector made a request no provider accepts: {problem}")
@@ -140,8 +147,8 @@ class Reducer:
             uncounted = sum(uncounted_message(self.counter, one) for one in messages)
             digest = _whole_digest(messages, rest)
         return Draw(
-            projection,
-            ModelRequest(projection.messages, parts.tools(state.parts), state.parts.params),
+            lists,
+            ModelRequest(messages, parts.tools(state.parts), state.parts.params),
             tokens,
             sum([self.counter.price(raw, calibration) for raw in tool_figures]),
             uncounted,
@@ -157,9 +164,7 @@ class Reducer:
             last = self._rest = state.parts, digests, tool_figures(self.counter, tools)
         return last[1], last[2]
 
-    def splices(
-        self, state: State, projection: Projection
-    ) -> tuple[Splice[int], Splice[Any], Splice[str]]:
+    def splices(self, state: State, draw: Draw) -> tuple[Splice[int], Splice[Any], Splice[str]]:
         """The request's lists as changes of those of the request before."""
         old = state.requests
         known = None
@@ -169,12 +174,13 @@ class Reducer:
         now = self._last
         if known is not None and now is not None and now.segments is known.segments:
             # The closed segments are common to both: only the tails are to be compared.
-            mine, theirs = now.tail.projection, known.tail.projection
+            mine, theirs = now.tail, known.tail
             return (
                 _difference(theirs.included, mine.included, now.closed_length("included")),
                 _difference(theirs.skipped, mine.skipped, now.closed_length("skipped")),
                 _difference(theirs.repairs, mine.repairs, now.closed_length("repairs")),
             )
+        projection = draw.projection
         return (
             _splice(old.included, projection.included, known, "included"),
             _splice(old.skipped, projection.skipped, known, "skipped"),

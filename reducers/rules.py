@@ -79,7 +79,7 @@ def send_request(draft: Draft) -> None:
     if overrun is not None:
         fail_step(draft, TooLong(overrun), overrun)
         return
-    items, skipped, repairs = draft.reducer.splices(state, draw.projection)
+    items, skipped, repairs = draft.reducer.splices(state, draw)
     draft.say(
         ModelRequested(
             effect=draft.announce(),
@@ -198,9 +198,12 @@ def run_calls(draft: Draft) -> None:
     phase = state.loop.phase
     assert isinstance(phase, Executing)
     calls = calls_machine.of_execution(state.calls, phase.calls)
-    if any(call.status == "running" for call in calls):
-        return
-    waiting = tuple([call for call in calls if call.status in ("prepared", "answered")])
+    waiting = []
+    for call in calls:
+        if call.status == "running":
+            return
+        if call.status in ("prepared", "answered"):
+            waiting.append(call)
     if not waiting:
         draft.enter(Idle())
         return
@@ -217,7 +220,7 @@ def run_calls(draft: Draft) -> None:
         record_refusal(draft, first)
 
 
-def _start_all(draft: Draft, waiting: tuple[Call, ...]) -> None:
+def _start_all(draft: Draft, waiting: list[Call]) -> None:
     allowed = [call for call in waiting if call.grant == "allow"]
     for call in allowed:
         _start(draft, call)

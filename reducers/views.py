@@ -22,6 +22,7 @@ from reducers.vocabulary.events import (
     CounterChanged,
     Event,
     ModelChanged,
+    ModelParams,
     ModelRequested,
     PermissionDecided,
     PermissionRequested,
@@ -267,6 +268,10 @@ def _decided_payload(event: PermissionDecided, extra: dict[str, Any]) -> dict[st
     }
 
 
+def _params_payload(event: ModelParams, extra: dict[str, Any]) -> dict[str, Any]:
+    return {**_common(event), "params": value_of(event.params)}
+
+
 _PAYLOADS: dict[type, Any] = {
     ContextAdded: _added_payload,
     ContextReplaced: _replaced_payload,
@@ -274,6 +279,7 @@ _PAYLOADS: dict[type, Any] = {
     PermissionRequested: _permission_payload,
     PermissionDecided: _decided_payload,
     ToolRequested: _requested_payload,
+    ModelParams: _params_payload,
 }
 
 

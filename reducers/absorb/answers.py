@@ -110,7 +110,7 @@ def _record_turn(draft: Draft, effect: str, response: ModelResponse, mended: int
             effect=effect,
             stop=response.stop,
             usage=usage,
-            tool_calls=tuple(call.id for call in calls),
+            tool_calls=tuple([call.id for call in calls]),
             item=id,
         )
     )
@@ -194,7 +194,7 @@ def _in_batch(draft: Draft, call: Call, batch: tuple[Call, ...], input: ToolSett
             )
         )
         return
-    last = max(n for n, one in enumerate(batch) if one.status in ("running", "answered"))
+    last = max([n for n, one in enumerate(batch) if one.status in ("running", "answered")])
     for one in batch[: last + 1]:
         if one.id == call.id:
             record_result(draft, one, input.output, **_how(input))

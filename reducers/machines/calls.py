@@ -241,7 +241,10 @@ def find(calls: Calls, call: str) -> Call | None:
 
 
 def of_effect(calls: Calls, effect: str) -> Call | None:
-    return next((one for one in calls.batch if one.effect == effect), None)
+    for one in calls.batch:
+        if one.effect == effect:
+            return one
+    return None
 
 
 def unfinished(calls: Calls) -> tuple[Call, ...]:

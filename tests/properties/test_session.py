@@ -489,6 +489,8 @@ class Wanderer(Session):
                 ids = ("", "a", "b", "u0", "call_0", "a")
                 asked = [ToolCall(ids[n % 6], PLAIN[n % 5], Json(pick(ARGUMENTS)))] * (1 + n % 2)
                 self.model_asks(text, asked)
+            case 30 | 31 | 32 | 33 if model.phase in ("idle", "finished"):
+                pick([self.undo, self.undo, self.redo])()
             case 29 if any(one.status == "judging" for one in model.calls):
                 self.code_fails_to_judge()
             case _:

@@ -184,13 +184,10 @@ def test_a_place_that_cannot_be_is_told(shell, here):
     one_message(here(*words), 2, "file/s.jsonl")
 
 
-@pytest.mark.parametrize("room", [3500, 5000, 6500])
-def test_a_full_disk_ends_the_turn_and_loses_nothing(shell, room):
-    """The system takes no more than `room` bytes a file; what it took is a whole log."""
-    calls = [f'call c{n} note{{"text":"{n}"}}' for n in range(4)]
-    shell.script(*calls, '"Done."')
-    ran = subprocess.run(
-        [*COMMAND, *shell.turn_words("go", "--allow", "*", tools="tools:note")],
+def run_with_room(shell, room: int, *words: str) -> subprocess.CompletedProcess:
+    """The system takes no more than `room` bytes a file."""
+    return subprocess.run(
+        [*COMMAND, *words],
         cwd=shell.folder,
         env=shell.env(),
         stdin=subprocess.DEVNULL,
@@ -198,6 +195,25 @@ def test_a_full_disk_ends_the_turn_and_loses_nothing(shell, room):
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
     )
+
+
+def test_a_prompt_that_cannot_be_written_is_a_failed_turn(shell):
+    make_log(shell.log)
+    shell.script('"One."')
+    size = shell.log.stat().st_size
+    ran = run_with_room(shell, size + 3000, *shell.turn_words("x" * 5000))
+    assert ran.returncode == 1
+    assert "s.jsonl: not written: File too large" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert shell.run("check", "s.jsonl").status == 0
+
+
+@pytest.mark.parametrize("room", [3500, 5000, 6500])
+def test_a_full_disk_ends_the_turn_and_loses_nothing(shell, room):
+    """What the system took is a whole log."""
+    calls = [f'call c{n} note{{"text":"{n}"}}' for n in range(4)]
+    shell.script(*calls, '"Done."')
+    ran = run_with_room(shell, room, *shell.turn_words("go", "--allow", "*", tools="tools:note"))
     assert ran.returncode == 1
     assert "Traceback" not in ran.stderr
     assert "File too large" in ran.stderr

@@ -2,12 +2,18 @@
 Whenever it comes: status 130, no traceback, and a log in which nothing is lost."""
 
 import random
+import signal
 import subprocess
 import time
 
 import pytest
 
+from effects.logs.scan import read_log
+from effects.replay import redrive
+from nachalnik.checking import check
+from nachalnik.cli.interrupts import Interrupts
 from nachalnik.testing.wire import Reply, WireServer, chat_stream
+from reducers.codec import decode_header
 from tests.nachalnik.cli.shell import WAIT_S, Ran, finish, interrupt, wait_for
 from tests.nachalnik.samples import make_log, rounds
 
@@ -15,8 +21,11 @@ TWO = 'call c1 patient{"seconds":0.7} + call c2 note{"text":"hi"}'
 
 
 def is_whole(shell) -> None:
-    assert shell.run("check", "s.jsonl").out.startswith("whole")
-    assert shell.run("replay", "s.jsonl").out.startswith("identical")
+    """As `check` and `replay` have it."""
+    assert check(shell.log) == []
+    with read_log(shell.log) as view:
+        values = (value for _, value in view.commits)
+        assert redrive(decode_header(view.header), values, None).divergence is None
 
 
 def test_once_the_turn_rests_before_its_next_step(shell):
@@ -83,6 +92,17 @@ def test_three_times_is_a_kill_and_the_log_stands(shell):
     assert finish(process).status == 130
     assert shell.resume("--answer", "2=fail", tools="blocking:block").status == 0
     is_whole(shell)
+
+
+def test_one_more_than_was_needed_does_not_spoil_the_status():
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with Interrupts() as interrupts:
+            signal.raise_signal(signal.SIGINT)
+            assert interrupts.count == 1
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_request_that_never_ends_is_left_and_asked_again(shell):
