@@ -94,22 +94,30 @@ def _decoder(kind: type) -> "msgspec.json.Decoder[Any]":
 def _mended(input: Input) -> Input:
     count = 0
 
-    def walk(value: Any) -> Any:
+    def walk(value: Any, name: str = "") -> Any:
         nonlocal count
         if isinstance(value, str):
+            if name == "args":
+                # Not mended: a call runs with the arguments the model wrote, or not at all.
+                return _escaped(value)
             text, found = mend(value)
             count += found
             return text
         if isinstance(value, list | tuple):
             return [walk(one) for one in value]
         if isinstance(value, dict):
-            return {walk(key): walk(one) for key, one in value.items()}
+            return {walk(key): walk(one, key) for key, one in value.items()}
         return value
 
     plain = walk(msgspec.to_builtins(input))
     if "mended" in input.__struct_fields__:
         plain["mended"] = plain.get("mended", 0) + count
     return msgspec.convert(plain, type(input))
+
+
+def _escaped(text: str) -> str:
+    """Half characters written as JSON escapes: valid text, which the core refuses as arguments."""
+    return "".join([f"\\u{ord(one):04x}" if "\ud800" <= one <= "\udfff" else one for one in text])
 
 
 # -- texts that say they are JSON ------------------------------------------------------------------

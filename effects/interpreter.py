@@ -22,6 +22,7 @@ from effects.logs.port import LogError, LogWriteFailed
 from effects.ports import DeltaSink, OutputSink, Provider, Tool
 from effects.writer import Applied, Writer
 from reducers.announce import Work, outstanding
+from reducers.vocabulary.content import Text
 from reducers.vocabulary.effects import (
     CallModel,
     Effect,
@@ -42,6 +43,7 @@ from reducers.vocabulary.inputs import (
 )
 from reducers.vocabulary.models import Delta
 from reducers.vocabulary.phases import Idle, Phase, is_busy
+from reducers.vocabulary.tools import ToolOutput
 
 IDLE = Idle()
 Works = tuple[tuple[Effect, Work], ...]
@@ -168,7 +170,19 @@ class Interpreter:
 
     def _pay(self) -> None:
         while self._debts:
-            self._keep_parts(self.writer.commit(self._debts[0]))
+            owed = self._debts[0]
+            try:
+                applied = self.writer.commit(owed)
+            except NotRecordable as problem:
+                # What cannot be written must not stand in the way of everything else.
+                del self._debts[0]
+                if isinstance(owed, ToolSettled):
+                    said = ToolOutput(
+                        Text(f"The tool returned what cannot be recorded: {problem}."), True
+                    )
+                    self._debts.insert(0, ToolSettled(owed.effect, said))
+                continue
+            self._keep_parts(applied)
             del self._debts[0]
 
     async def recover(self, works: Works) -> None:
@@ -197,6 +211,8 @@ class Interpreter:
                 if isinstance(effect, CallModel):
                     # A provider and tools that never wait must not keep the others from running.
                     await anyio.lowlevel.checkpoint()
+                else:  # a driver that was cancelled meanwhile starts nothing more
+                    await anyio.lowlevel.checkpoint_if_cancelled()
         if scope.cancel_called:
             drive.phase = IDLE
 

@@ -317,7 +317,8 @@ class Kernel:
         """Mark tool call ids as used, for ever; returns how many were new."""
         with self._writer.lock:
             before = len(self._writer.state.calls.seen)
-            self._apply(ReserveCalls(tuple(ids)))
+            # Sorted, since a set may be given, and its order differs from run to run.
+            self._apply(ReserveCalls(tuple(sorted(ids))))
             return len(self._writer.state.calls.seen) - before
 
     # -- observation -------------------------------------------------------------------------
@@ -371,10 +372,9 @@ class Kernel:
             now = self._writer.state
             if not 0 <= position <= now.position:
                 raise InvalidInput(f"position {position} is not in 0..{now.position}")
-            state = initial_of(decode_header(self._log.header))
-            values = self._values(0)
-            for _, _, state in states(state, values, self._log.content, until=position):
-                pass
+            first = state = initial_of(decode_header(self._log.header))
+            for _, _, after in states(first, self._values(0), self._log.content, until=position):
+                state = after
             return state
 
     # -- parts -------------------------------------------------------------------------------

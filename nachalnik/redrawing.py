@@ -87,32 +87,24 @@ class PairsAgain:
 
     def __init__(self) -> None:
         self._last: Sequence[Message] = ()
-        self._ids: list[tuple[int, str]] = []
-        """Place and id of every call of the request judged last."""
+        """The request judged last, where it was well."""
 
     def problem(self, messages: Sequence[Message]) -> str | None:
         start = self._shared(messages)
-        self._last = ()  # what does not hold is no ground for the next
-        while self._ids and self._ids[-1][0] >= start:
-            self._ids.pop()
-        rest = messages[start:]
-        if problem := pairing_problem(rest):
-            return f"behind message {start}: {problem}" if start else problem
-        seen = {id for _, id in self._ids}
-        for place, message in enumerate(rest, start=start):
-            for call in message.calls():
-                if call.id in seen:
-                    self._ids = []
-                    return f"message {place} uses the call id {call.id!r} again"
-                self._ids.append((place, call.id))
-        self._last = messages
-        return None
+        problem = pairing_problem(messages[start:])
+        self._last = messages if problem is None else ()
+        return f"behind message {start}: {problem}" if problem and start else problem
 
     def _shared(self, messages: Sequence[Message]) -> int:
         """How many leading messages need no second look: they end where no answer is due."""
-        if not (isinstance(messages, Chained) and isinstance(self._last, Chained)):
+        last = self._last
+        if not (isinstance(messages, Chained) and isinstance(last, Chained)):
             return 0
-        start = min(messages.shared(self._last), len(self._last))
-        while start and (start >= len(messages) or messages[start].role == "tool"):
+        start = messages.shared(last)
+        while start and (_is_answer(messages, start) or _is_answer(last, start)):
             start -= 1
         return start
+
+
+def _is_answer(messages: Sequence[Message], place: int) -> bool:
+    return place < len(messages) and messages[place].role == "tool"

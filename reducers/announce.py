@@ -200,6 +200,6 @@ def _judge_work(state: State, effect: JudgeCall) -> JudgeWork:
         ToolCall(call.id, call.tool, call.args),
         call.spec,
         parts.policy(state.parts),
-        state.questions.next_id + known.index(call),
+        call.question,
         call.spec.capabilities,
     )

@@ -182,15 +182,16 @@ def _thin(input: Input, events: tuple[Event, ...], contents: Contents) -> Any:
     if not held and not inner:
         return input
     thin = msgspec.to_builtins(input)
-    _point(thin, input, held, events)
+    places: dict[str, dict[Any, int]] = {}
+    _point(thin, input, held, events, places)
     for name in inner:
         plain, typed = thin.get(name), getattr(input, name)
         if type(plain) is dict:
-            _point(plain, typed, _fields(type(typed))[0], events)  # type: ignore[arg-type]
+            _point(plain, typed, _fields(type(typed))[0], events, places)  # type: ignore[arg-type]
             _store(plain, contents)
         elif plain:
             for each, one in zip(plain, typed, strict=True):
-                _point(each, one, _fields(type(one))[0], events)  # type: ignore[arg-type]
+                _point(each, one, _fields(type(one))[0], events, places)  # type: ignore[arg-type]
                 _store(each, contents)
     return thin
 
@@ -206,7 +207,13 @@ def _store(plain: dict[str, Any], contents: Contents) -> None:
             plain["content"] = {"tag": "stored", "digest": digest, "size": len(raw)}
 
 
-def _point(plain: Any, typed: Any, names: tuple[str, ...], events: tuple[Event, ...]) -> None:
+def _point(
+    plain: Any,
+    typed: Any,
+    names: tuple[str, ...],
+    events: tuple[Event, ...],
+    places: dict[str, dict[Any, int]],
+) -> None:
     """Put the event's place where the value stands that it holds."""
     for name in names:
         if name not in plain:
@@ -214,11 +221,22 @@ def _point(plain: Any, typed: Any, names: tuple[str, ...], events: tuple[Event, 
         value = getattr(typed, name)
         if value is None or value == ():
             continue
-        holders = HOLDERS[name]
-        for place, event in enumerate(events):
-            if type(event) in holders and holders[type(event)](event) == value:
-                plain[name] = {"held": place}
-                break
+        if name not in places:
+            places[name] = _places(name, events)
+        place = places[name].get(value)
+        if place is not None:
+            plain[name] = {"held": place}
+
+
+def _places(name: str, events: tuple[Event, ...]) -> dict[Any, int]:
+    """Where each value that may be held under this name stands first."""
+    holders = HOLDERS[name]
+    found: dict[Any, int] = {}
+    for place, event in enumerate(events):
+        held_by = holders.get(type(event))
+        if held_by is not None:
+            found.setdefault(held_by(event), place)
+    return found
 
 
 def _thin_events(events: tuple[Event, ...], contents: Contents) -> Sequence[Event]:

@@ -31,7 +31,7 @@ from reducers.vocabulary.items import (
     ToolResult,
     sends_content,
 )
-from reducers.vocabulary.json import NULL
+from reducers.vocabulary.json import NULL, quoted
 from reducers.vocabulary.messages import Message
 
 Verdict = tuple[bool, ...] | str
@@ -145,7 +145,7 @@ class LinearProjector:
         return Text(f"[... {item.note or self.elision} ...]")
 
     def _result(self, item: ContextItem, kind: ToolResult, verdict: Verdict) -> Piece:
-        name = f"the result of call {kind.call!r} ({kind.tool}, item {item.id})"
+        name = f"the result of call {quoted(kind.call)} ({kind.tool}, item {item.id})"
         if verdict == SECOND:
             repair = f"{name} was left out: the call already has a result"
             return Piece(item, verdict, None, "a second result for one call", (repair,))
@@ -251,7 +251,7 @@ def _is_plain(item: ContextItem, kind: AssistantMessage) -> bool:
 
 
 def _dropped(call: ToolCall, item: ContextItem) -> str:
-    return f"call {call.id!r} to {call.tool} was left out of item {item.id}: it has no result"
+    return f"call {quoted(call.id)} to {call.tool} was left out of item {item.id}: it has no result"
 
 
 def _as_blocks(item: ContextItem, kind: AssistantMessage, said: bool) -> Iterable[Block]:
@@ -338,7 +338,9 @@ def _wire_order(built: Sequence[Piece], reordered: list[str]) -> list[int]:
                 order.append(answer)
                 if answer != place + offset:
                     moved = built[answer].item.id
-                    reordered.append(f"item {moved} was moved to stand behind its call {call.id!r}")
+                    reordered.append(
+                        f"item {moved} was moved to stand behind its call {quoted(call.id)}"
+                    )
     placed = set(order)
     return order + [place for place in range(len(built)) if place not in placed]
 
@@ -350,10 +352,11 @@ def pairing_problem(messages: Iterable[Message]) -> str | None:
     for place, message in enumerate(messages):
         if message.role == "tool":
             if message.tool_call_id not in due:
-                return f"message {place} answers {message.tool_call_id!r}, which is not asked here"
+                name = quoted(str(message.tool_call_id))
+                return f"message {place} answers {name}, which is not asked here"
             due.remove(message.tool_call_id)
             continue
         if due:
-            return f"message {place} comes while {due[0]!r} has no answer"
+            return f"message {place} comes while {quoted(due[0])} has no answer"
         due += [call.id for call in message.calls()]
-    return f"the request ends while {due[0]!r} has no answer" if due else None
+    return f"the request ends while {quoted(due[0])} has no answer" if due else None

@@ -26,6 +26,9 @@ from reducers.vocabulary.persistent import Vector
 __all__ = ["SEGMENT_MIN", "Chained", "LinearProjector", "Projected", "Projection", "project"]
 
 SEGMENT_MIN = 32
+SEGMENT_MAX = 512
+"""Items after which an unanswered batch is given up, so that one orphan does not keep the last
+segment open for ever. More than any reply's calls and results: a batch this size is one segment."""
 FIELDS = ("messages", "included", "skipped", "repairs", "reordered")
 
 
@@ -247,7 +250,7 @@ def _cut(
         if item is None:
             continue
         calls = item.calls()
-        if held >= SEGMENT_MIN and (calls or not unanswered):
+        if (held >= SEGMENT_MIN and (calls or not unanswered)) or held >= SEGMENT_MAX:
             stretches.append([])
             held, unanswered, start = 0, {}, index
         for call in calls:

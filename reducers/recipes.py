@@ -171,7 +171,7 @@ def _limit(state: State, call: Call) -> int | None:
         return None
     if call.limit is not None:
         return call.limit
-    if call.spec.output_limit is not None:
+    if not call.has_own_limit and call.spec.output_limit is not None:
         return call.spec.output_limit
     return state.session.config.default_tool_output_limit
 

@@ -44,7 +44,7 @@ class Projector(Protocol):
 class Draw:
     """A request as drawn from a state: the lists, the figures and the digest it would have."""
 
-    __slots__ = ("_lists", "digest", "request", "tokens", "tool_tokens", "uncounted")
+    __slots__ = ("digest", "lists", "request", "tokens", "tool_tokens", "uncounted")
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Draw:
         uncounted: int,
         digest: str,
     ) -> None:
-        self._lists = lists
+        self.lists = lists
         self.request = request
         self.tokens = tokens
         """Of the messages alone."""
@@ -65,7 +65,7 @@ class Draw:
 
     @property
     def projection(self) -> Projection:
-        lists = self._lists
+        lists = self.lists
         return lists.projection() if isinstance(lists, Projected) else lists
 
 
@@ -95,9 +95,10 @@ class Reducer:
         raw = self.counter.count_item(item)
         tokens = self.counter.price(raw, self.calibration(state))
         uncounted = uncounted_item(self.counter, item)
-        if type(tokens) is not int or type(uncounted) is not int:
-            raise SeamFailed(f"the counter gave {tokens!r} and {uncounted!r}: figures are integers")
-        return tokens, uncounted
+        return _figure(tokens), _figure(uncounted)
+
+    def teaches(self, calibration: Calibration, estimated: int, reported: int) -> int:
+        return _figure(self.counter.teaches(calibration, estimated, reported))
 
     # -- requests ----------------------------------------------------------------------------
 
@@ -149,9 +150,9 @@ class Reducer:
         return Draw(
             lists,
             ModelRequest(messages, parts.tools(state.parts), state.parts.params),
-            tokens,
-            sum([self.counter.price(raw, calibration) for raw in tool_figures]),
-            uncounted,
+            _figure(tokens),
+            _figure(sum([self.counter.price(raw, calibration) for raw in tool_figures])),
+            _figure(uncounted),
             digest,
         )
 
@@ -171,7 +172,7 @@ class Reducer:
         lists = old.included, old.skipped, old.repairs
         if self._lists is not None and all(map(operator.is_, self._lists, lists)):
             known = self._lists[3]
-        now = self._last
+        now = draw.lists if isinstance(draw.lists, Projected) else None
         if known is not None and now is not None and now.segments is known.segments:
             # The closed segments are common to both: only the tails are to be compared.
             mine, theirs = now.tail, known.tail
@@ -187,12 +188,21 @@ class Reducer:
             _splice(old.repairs, projection.repairs, known, "repairs"),
         )
 
-    def remember(self, state: State) -> None:
+    def remember(self, state: State, draw: Draw) -> None:
         """After a `model.requested`: which projection the lists of the state came from."""
         old = state.requests
-        if self._last is not None:
-            self._lists = (old.included, old.skipped, old.repairs, self._last)
+        if isinstance(draw.lists, Projected):
+            self._lists = (old.included, old.skipped, old.repairs, draw.lists)
 
+
+def _figure(value: Any) -> int:
+    """A counter's figure, if it is one that can be recorded."""
+    if type(value) is not int or not 0 <= value < FIGURE_MAX:
+        raise SeamFailed("the counter gave a figure that is no integer from 0 to 2**63")
+    return value
+
+
+FIGURE_MAX = 2**63
 
 _Lists = tuple[tuple[Message, ...], tuple[int, ...], tuple[Skipped, ...], tuple[str, ...]]
 _lists = msgspec.json.Decoder(_Lists)
@@ -202,10 +212,10 @@ def _checked(projection: Projection) -> Projection:
     """What a projector of the user's made, if its lists can be sent and recorded."""
     given = (projection.messages, projection.included, projection.skipped, projection.repairs)
     try:
-        _lists.decode(_encode([list(one) for one in given]))
+        lists = _lists.decode(_encode([list(one) for one in given]))
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         raise SeamFailed(f"the projector made lists that cannot be recorded: {error}") from error
-    return projection
+    return Projection(*lists, tuple(projection.reordered))
 
 
 def _whole_digest(messages: Iterable[Message], rest: tuple[bytes, ...]) -> str:

@@ -53,8 +53,6 @@ def _speak(draft: Draft) -> str:
     for rule in RULES[type(draft.state.loop.phase)]:
         try:
             rule(draft)
-        except AssertionError:
-            raise
         except Exception as error:
             # A projector or counter of the user's; the answer that was absorbed stays recorded.
             fail_step(draft, error)

@@ -94,7 +94,7 @@ def send_request(draft: Draft) -> None:
             digest=draw.digest,
         )
     )
-    draft.reducer.remember(draft.state)
+    draft.reducer.remember(draft.state, draw)
 
 
 def _overrun(draft: Draft, draw: Draw, model: ModelInfo) -> Overrun | None:
@@ -114,7 +114,9 @@ def request_calls(draft: Draft) -> None:
         return
     name = state.calls.proposed[0]
     asked = _asked(draft, name)
-    spec = parts.tool(state.parts, asked.tool)
+    # An opening answers nobody's call: what an earlier process had, the next one may have again.
+    tools = state.parts.tools if draft.is_opening else parts.tools(state.parts)
+    spec = next((one for one in tools if one.id == asked.tool), None)
     problem = object_problem(asked.args)
     needs_code = parts.policy(state.parts).rules is None or (spec is not None and spec.judged)
     judges = spec is not None and problem is None and needs_code and not draft.is_opening
@@ -124,7 +126,7 @@ def request_calls(draft: Draft) -> None:
     assert call is not None
     if spec is None:
         draft.say(ToolUnknown(call=name, tool=asked.tool))
-        text = wording.unknown_tool(asked.tool, parts.tools(state.parts))
+        text = wording.unknown_tool(asked.tool, tools)
         record_text(draft, call, text, undo="join", has_limit=False)
     elif problem is not None:
         record_text(draft, call, wording.not_arguments(problem), undo="join", has_limit=False)
@@ -159,9 +161,10 @@ def _permit(draft: Draft, call: Call) -> None:
     verdict = call.verdict
     if verdict is None:
         # A judgement asked of code that never came is a question for people.
-        rules = policy.rules if policy.rules is not None else ()
+        needs_code = call.spec.judged and call.status == "requested"
+        rules = () if policy.rules is None or needs_code else policy.rules
         verdict, why = judge(rules, call.tool, capabilities)
-    question = draft.state.questions.next_id
+    question = call.question or draft.state.questions.next_id
     if verdict == "ask":
         draft.say(
             PermissionRequested(
@@ -182,12 +185,13 @@ def go_on_with_turn(draft: Draft) -> None:
     if loop.drive != "turn":
         return
     limit = draft.state.session.config.max_requests_per_turn
-    if loop.is_interrupted:
+    rests = isinstance(loop.phase, Idle)
+    if rests and limit is not None and loop.requests >= limit:
+        draft.say(TurnPaused(requests=loop.requests))
+    elif loop.is_interrupted:
         draft.say(InterruptSpent())
     elif isinstance(loop.phase, Ready):
         claim_execution(draft)
-    elif limit is not None and loop.requests >= limit:
-        draft.say(TurnPaused(requests=loop.requests))
     else:
         claim_request(draft)
 
@@ -210,10 +214,10 @@ def run_calls(draft: Draft) -> None:
     first = waiting[0]
     if first.status == "answered":
         record_answer(draft, first)
-    elif state.loop.is_interrupted:
-        record_text(draft, first, wording.interrupted())
     elif state.session.config.parallel_tool_calls:
         _start_all(draft, waiting)
+    elif state.loop.is_interrupted:
+        record_text(draft, first, wording.interrupted())
     elif first.grant == "allow":
         _start(draft, first)
     else:

@@ -103,6 +103,7 @@ MACHINES: tuple[tuple[str, dict[type, Callable[[Any, Any, int], Any]]], ...] = (
     ("requests", requests.EVOLVE),
     ("calls", calls.EVOLVE),
     ("questions", questions.EVOLVE),
+    ("calibrations", calibration.EVOLVE),
     ("timers", timers.EVOLVE),
 )
 
@@ -129,8 +130,10 @@ def _request_tool(state: State, event: ToolRequested, here: int) -> Calls:
         if call.id == event.call:
             args = call.args
             break
-    spec = parts.tool(state.parts, event.tool)
-    return calls.requested(state.calls, event, here, args, spec)
+    # Those of this process or of an earlier one: `tool.unknown` follows where it is neither.
+    spec = next((one for one in state.parts.tools if one.id == event.tool), None)
+    question = 0 if event.effect is None else state.questions.next_id
+    return calls.requested(state.calls, event, here, args, spec, question)
 
 
 def _request_model(state: State, event: ModelRequested, here: int) -> Requests:

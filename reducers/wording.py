@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from reducers.vocabulary.json import quoted
 from reducers.vocabulary.tools import ToolSpec
 
 WHOLE_KEPT = "the whole of an output that was shortened for the model"
@@ -43,7 +44,7 @@ def interrupted() -> str:
 def unknown_tool(tool: str, tools: Sequence[ToolSpec]) -> str:
     names = ", ".join(spec.id for spec in tools)
     known = f"The tools are: {names}." if names else "There are no tools."
-    return f"No such tool: {tool!r}. {known}"
+    return f"No such tool: {quoted(tool)}. {known}"
 
 
 def not_arguments(problem: str) -> str:

@@ -56,7 +56,7 @@ async def _judged(effect: JudgeCall, work: JudgeWork, tool: Tool | None, policy:
         explain = getattr(policy, "why", None)
         if verdict == "deny" and explain is not None:
             why = explain(request) or ""
-    return CallJudged(effect.id, verdict, why, capabilities, limit)
+    return CallJudged(effect.id, verdict, why, capabilities, limit, has_limit=limits is not None)
 
 
 def _needs(work: JudgeWork, tool: Tool | None) -> tuple[Capability, ...]:

@@ -18,7 +18,7 @@ from reducers.recipes import (
     record_result,
 )
 from reducers.vocabulary.content import EMPTY, Blocks, CallBlock, ToolCall
-from reducers.vocabulary.errors import KernelError, ProviderError, TooLong
+from reducers.vocabulary.errors import InvalidInput, KernelError, ProviderError, TooLong
 from reducers.vocabulary.events import (
     CallAnswered,
     CounterObserved,
@@ -46,6 +46,8 @@ from reducers.vocabulary.phases import Executing, Finished, Idle
 
 
 def model_settled(draft: Draft, input: ModelSettled) -> None:
+    if (input.response is None) == (input.failure is None):
+        raise InvalidInput("a settled request has either a response or a failure, and not both")
     if input.effect != draft.state.requests.in_flight:
         return
     if input.response is not None:
@@ -76,7 +78,11 @@ def _observe(draft: Draft, reported: int) -> None:
     if requests.uncounted or not requests.estimated:
         return
     known = of_model(draft.state.calibrations, requests.model)
-    own = draft.reducer.counter.teaches(known, requests.estimated, reported)
+    try:
+        own = draft.reducer.teaches(known, requests.estimated, reported)
+    except Exception as error:
+        # The answer that brought the figure is never lost to a counter.
+        draft.fault, own = error, 0
     draft.say(
         CounterObserved(
             model=requests.model_at, estimated=requests.estimated, reported=reported, own=own
@@ -152,11 +158,24 @@ def _id_problem(id: str, here: list[str], seen: "TextSet") -> str:
 
 
 def _fresh_id(index: int, here: list[str], seen: "TextSet") -> str:
-    fresh, tries = f"call_{index}", 0
-    while fresh in here or fresh in seen:
-        tries += 1
-        fresh = f"call_{index}_{tries}"
-    return fresh
+    """`call_<index>`, or the first `call_<index>_<n>` that is free; found by doubling, so that a
+    provider that never gives ids does not cost more with each reply."""
+
+    def name(tries: int) -> str:
+        return f"call_{index}_{tries}" if tries else f"call_{index}"
+
+    def is_taken(tries: int) -> bool:
+        return name(tries) in here or name(tries) in seen
+
+    if not is_taken(0):
+        return name(0)
+    low, high = 0, 1
+    while is_taken(high):
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_taken(middle) else (low, middle)
+    return name(high)
 
 
 # -- tools -------------------------------------------------------------------------------------
@@ -219,6 +238,7 @@ def call_judged(draft: Draft, input: CallJudged) -> None:
             why=input.why,
             capabilities=input.capabilities,
             limit=input.limit,
+            has_limit=input.has_limit,
         )
     )
 

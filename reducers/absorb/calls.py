@@ -13,11 +13,13 @@ from reducers.state import State
 from reducers.vocabulary.errors import (
     AlreadyResolved,
     Busy,
+    InvalidInput,
     UnknownCall,
     UnknownPermission,
 )
 from reducers.vocabulary.events import QuestionAnswered, ToolRetried
 from reducers.vocabulary.inputs import DecidePermission, RetryOutcome, SettleOutcome
+from reducers.vocabulary.json import object_problem
 from reducers.vocabulary.phases import (
     Deciding,
     Executing,
@@ -66,6 +68,7 @@ def settle(draft: Draft, input: SettleOutcome) -> None:
 def retry(draft: Draft, input: RetryOutcome) -> None:
     """A person orders the call to be started again, under the key of its first start."""
     call = _waiting_for_outcome(draft.state, input.call)
+    _refuse_to_run(call)
     _answer_question(draft, call.id, "retried")
     draft.say(ToolRetried(call=call.id))
     if call.grant is None:
@@ -73,6 +76,17 @@ def retry(draft: Draft, input: RetryOutcome) -> None:
         question = draft.state.questions.next_id
         decide(draft, call, "allow", "user", question, "its run was ordered")
     rest_after_batch(draft)
+
+
+def _refuse_to_run(call: Call) -> None:
+    """What no order overrides: arguments that are none (R17), an unknown tool, a refusal."""
+    if call.spec is None:
+        raise InvalidInput(f"call {call.id!r} cannot be run: there is no tool {call.tool!r}")
+    problem = object_problem(call.args)
+    if problem is not None:
+        raise InvalidInput(f"call {call.id!r} cannot be run: its arguments are not one: {problem}")
+    if call.verdict == "deny" or call.grant == "deny":
+        raise InvalidInput(f"call {call.id!r} cannot be run: it was refused; settle or fail it")
 
 
 def conclude(draft: Draft, call: Call, output: ToolOutput, how: str, **result: Any) -> None:

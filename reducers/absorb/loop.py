@@ -54,18 +54,19 @@ def run_turn(draft: Draft, input: RunTurn) -> None:
 
 
 def _begin(draft: Draft, drive: str) -> None:
-    """Busy first, then the flag, then the state's own rule (kernel.md 2.1)."""
+    """Busy first, then a turn's limit, then the flag, then the state's own rule (kernel.md 2.1,
+    2.12)."""
     loop = draft.state.loop
     if is_busy(loop.phase):
         raise Busy("the loop is busy: a request is out or calls are running")
-    if loop.is_interrupted:
+    rests = isinstance(loop.phase, Idle | Finished)
+    if rests and not drive and draft.state.session.config.max_requests_per_turn == 0:
+        draft.say(TurnPaused(requests=0))
+    elif loop.is_interrupted:
         draft.say(InterruptSpent())
     elif isinstance(loop.phase, Ready):
         claim_execution(draft, drive)
-    elif isinstance(loop.phase, Idle | Finished):
-        if not drive and draft.state.session.config.max_requests_per_turn == 0:
-            draft.say(TurnPaused(requests=0))
-            return
+    elif rests:
         if parts.model(draft.state.parts) is None:
             raise NoProvider
         claim_request(draft, drive)
@@ -85,7 +86,7 @@ def cancel_calls(draft: Draft, input: CancelCalls) -> None:
         _drop_waiting(draft, input.reason)
 
 
-def _drop_waiting(draft: Draft, reason: str) -> None:
+def _drop_waiting(draft: Draft, reason: str, drive: str = "") -> None:
     calls = unfinished(draft.state.calls)
     for call in calls:
         if call.status == "prepared":
@@ -94,7 +95,7 @@ def _drop_waiting(draft: Draft, reason: str) -> None:
         draft.say(QuestionAnswered(id=question.id, how="cancelled"))
     draft.enter(Executing(tuple(call.id for call in calls)), "none")
     _end_all(draft, calls, reason)
-    draft.enter(Idle())
+    draft.enter(Idle(), drive)
 
 
 def _end_all(draft: Draft, calls: tuple[Call, ...], reason: str) -> None:
@@ -123,7 +124,7 @@ def cancel_turn(draft: Draft, input: CancelTurn) -> None:
     if not loop.is_open or input.turn not in (0, loop.turn):
         return
     if isinstance(loop.phase, Deciding | Ready):
-        _drop_waiting(draft, input.reason)
+        _drop_waiting(draft, input.reason, "none")
     elif isinstance(loop.phase, Requesting | Executing):
         _give_up_request(draft, input.reason or "cancelled")
         take_proposed(draft)

@@ -14,7 +14,7 @@ from reducers.machines import calls as calls_machine
 from reducers.machines import parts as parts_machine
 from reducers.machines.calls import Call
 from reducers.machines.parts import MODEL, POLICY, TOOLS
-from reducers.recipes import record_held, rest_after_batch, waiting
+from reducers.recipes import record_held, rest_after_batch
 from reducers.vocabulary.config import DEFAULT_CONFIG
 from reducers.vocabulary.events import (
     FORMAT,
@@ -42,7 +42,7 @@ from reducers.vocabulary.inputs import (
     SessionOpened,
     SetParams,
 )
-from reducers.vocabulary.phases import Executing, Idle, Requesting
+from reducers.vocabulary.phases import Deciding, Executing, Idle, Ready, Requesting, is_busy
 from reducers.vocabulary.tools import ToolSpec
 
 
@@ -103,8 +103,12 @@ def _recover(draft: Draft) -> None:
     if isinstance(phase, Requesting) and in_flight:
         draft.say(RequestAbandoned(effect=in_flight, reason="the session was opened again"))
         draft.enter(Idle(), "none")
-    elif isinstance(phase, Executing):
+    elif isinstance(phase, Executing | Idle):
+        # In Idle: its driver left, and then its process; nobody will hear of the run by itself.
         record_held(draft)
+        left = calls_machine.with_status(draft.state.calls, "running")
+        if isinstance(phase, Idle) and not left:
+            return
         for call in calls_machine.with_status(draft.state.calls, "running"):
             _ask_for_outcome(draft, call)
         rest_after_batch(draft)
@@ -177,10 +181,10 @@ def set_params(draft: Draft, input: SetParams) -> None:
 
 def finish(draft: Draft, input: FinishSession) -> None:
     loop = draft.state.loop
-    pending = waiting(draft.state)
-    if pending and not isinstance(loop.phase, Executing | Requesting):
+    if isinstance(loop.phase, Deciding | Ready):
+        pending = tuple(call.id for call in calls_machine.unfinished(draft.state.calls))
         draft.say(TurnUnfinished(calls=pending))
-    if loop.is_open:
+    elif loop.is_open and not is_busy(loop.phase):
         draft.say(TurnClosed(turn=loop.turn, reason="session finished"))
     draft.say(SessionFinished())
 

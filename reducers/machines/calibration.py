@@ -3,10 +3,13 @@
 I-CALIBRATION-1  Totals only grow, and only by pairs an event declares to teach something.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reducers.vocabulary.events import CounterObserved
+from reducers.vocabulary.events import CounterChanged, CounterObserved
 
 
 class Calibration(Struct, frozen=True, gc=False):
@@ -34,6 +37,17 @@ class Calibrations(Struct, frozen=True, gc=False):
 
 def of_model(calibrations: Calibrations, model: str) -> Calibration:
     return next((known for name, known in calibrations.models if name == model), UNTAUGHT)
+
+
+def counter_changed(calibrations: Calibrations, event: CounterChanged, here: int) -> Calibrations:
+    """Totals are in the units of the counter that made the estimates."""
+    return Calibrations()
+
+
+EVOLVE: dict[type, Callable[[Calibrations, Any, int], Calibrations]] = {
+    CounterChanged: counter_changed,
+}
+"""`CounterObserved` needs the model's name too; `reducers.state` gives it."""
 
 
 def observed(calibrations: Calibrations, event: CounterObserved, model: str) -> Calibrations:

@@ -20,15 +20,18 @@ from reducers.vocabulary.events import (
     PermissionDecided,
     PermissionRequested,
     SessionOpened,
+    StateChanged,
     ToolFinished,
     ToolLate,
     ToolRequested,
     ToolReserved,
     ToolRetried,
     ToolStarted,
+    ToolUnknown,
 )
 from reducers.vocabulary.json import EMPTY_OBJECT, Json
 from reducers.vocabulary.persistent import NO_TEXTS, TextSet
+from reducers.vocabulary.phases import Idle
 from reducers.vocabulary.policies import Grant, GrantSource, Verdict
 from reducers.vocabulary.tools import Capability, ToolOutput, ToolSpec
 
@@ -54,7 +57,10 @@ class Call(Struct, frozen=True, gc=False):
     why: str = ""
     capabilities: tuple[Capability, ...] | None = None
     limit: int | None = None
+    has_own_limit: bool = False
+    """Its code was asked for the limit: what it said stands, also that there is none."""
     question: int = 0
+    """The id its question has, or would have; taken when its code is asked."""
     grant: Grant | None = None
     source: GrantSource | None = None
     output: ToolOutput | None = None
@@ -102,11 +108,17 @@ def turn_recorded(calls: Calls, event: ModelFinished, here: int) -> Calls:
 
 
 def requested(
-    calls: Calls, event: ToolRequested, here: int, args: Json, spec: ToolSpec | None
+    calls: Calls,
+    event: ToolRequested,
+    here: int,
+    args: Json,
+    spec: ToolSpec | None,
+    question: int,
 ) -> Calls:
     call = Call(event.call, event.tool, args, spec)
     if event.effect is not None:
-        call = replace(call, status="judging", effect=f"{here}.{event.effect}")
+        effect = f"{here}.{event.effect}"
+        call = replace(call, status="judging", effect=effect, question=question)
     return replace(
         calls,
         batch=(*calls.batch, call),
@@ -124,6 +136,7 @@ def judged(calls: Calls, event: CallJudged, here: int) -> Calls:
         why=event.why,
         capabilities=event.capabilities,
         limit=event.limit,
+        has_own_limit=event.has_limit,
     )
 
 
@@ -179,7 +192,7 @@ def finished(calls: Calls, event: ToolFinished, here: int) -> Calls:
     if call.status == "running" and event.effect is None:
         adrift = (*adrift, (call.effect, call.id))
     batch = _put(calls.batch, replace(call, status="done", output=None))
-    has_results = calls.has_results or call.question > 0
+    has_results = calls.has_results or call.grant is not None
     return replace(calls, batch=batch, has_results=has_results, adrift=adrift)
 
 
@@ -206,12 +219,27 @@ def reserved(calls: Calls, event: ToolReserved, here: int) -> Calls:
 
 
 def opened(calls: Calls, event: SessionOpened, here: int) -> Calls:
-    """Nobody listens for a judgement asked for by an earlier process."""
-    batch = tuple(
+    """Nobody listens for what an earlier process asked for, and none of its runs answers."""
+    return replace(_unheard(calls), adrift=())
+
+
+def state_changed(calls: Calls, event: StateChanged, here: int) -> Calls:
+    return _unheard(calls) if type(event.to) is Idle else calls
+
+
+def _unheard(calls: Calls) -> Calls:
+    """Judgements that are still asked for, and that nobody awaits any more, are given up."""
+    if not with_status(calls, "judging"):
+        return calls
+    batch = [
         replace(call, status="requested", effect="") if call.status == "judging" else call
         for call in calls.batch
-    )
-    return replace(calls, batch=batch)
+    ]
+    return replace(calls, batch=tuple(batch))
+
+
+def unknown(calls: Calls, event: ToolUnknown, here: int) -> Calls:
+    return changed(calls, event.call, spec=None)
 
 
 EVOLVE: dict[type, Callable[[Calls, Any, int], Calls]] = {
@@ -226,6 +254,8 @@ EVOLVE: dict[type, Callable[[Calls, Any, int], Calls]] = {
     ToolLate: late,
     ToolReserved: reserved,
     SessionOpened: opened,
+    StateChanged: state_changed,
+    ToolUnknown: unknown,
 }
 """`ToolRequested` needs the arguments and the tool's description; `reducers.state` gives them."""
 

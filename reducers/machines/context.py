@@ -76,7 +76,8 @@ def opened(context: Context, event: SessionOpened, here: int) -> Context:
     if event.config is None:
         return context
     depth = event.config.context_undo_depth
-    return replace(context, depth=depth, undo=_bounded(context.undo, depth), redo=())
+    undo, redo = _bounded(context.undo, depth), _bounded(context.redo, depth)
+    return replace(context, depth=depth, undo=undo, redo=redo)
 
 
 def added(context: Context, event: ContextAdded, here: int) -> Context:

@@ -33,7 +33,7 @@ class Parts(Struct, frozen=True, gc=False):
     tools: tuple[ToolSpec, ...] = ()
     policy: PolicyInfo = ASK_ALWAYS
     params: Json = EMPTY_OBJECT
-    here: tuple[str, ...] = (TOOLS, POLICY)
+    here: tuple[str, ...] = (POLICY, TOOLS)
     """What this process has, sorted by name. A new kernel has no tools and asks always: both are
     known to be so; an opened log has what its process brought."""
 

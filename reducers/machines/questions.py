@@ -16,6 +16,7 @@ from reducers.vocabulary.events import (
     QuestionAnswered,
     QuestionLeft,
     QuestionOpened,
+    ToolRequested,
 )
 from reducers.vocabulary.persistent import Vector
 from reducers.vocabulary.tools import Capability
@@ -96,12 +97,20 @@ def left(questions: Questions, event: QuestionLeft, here: int) -> Questions:
     )
 
 
+def asked_of_code(questions: Questions, event: ToolRequested, here: int) -> Questions:
+    """A call that code judges has its id from the moment it is asked about."""
+    if event.effect is None:
+        return questions
+    return replace(questions, next_id=questions.next_id + 1)
+
+
 EVOLVE: dict[type, Callable[[Questions, Any, int], Questions]] = {
     PermissionRequested: permission_requested,
     PermissionDecided: permission_decided,
     QuestionOpened: opened,
     QuestionAnswered: answered,
     QuestionLeft: left,
+    ToolRequested: asked_of_code,
 }
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reducers.vocabulary.events import (
+    CounterChanged,
     ModelFailed,
     ModelFinished,
     ModelRequested,
@@ -93,11 +94,17 @@ def step_failed(requests: Requests, event: StepFailed, here: int) -> Requests:
     return replace(requests, is_due=False)
 
 
+def counter_changed(requests: Requests, event: CounterChanged, here: int) -> Requests:
+    """What another counter estimated teaches the new one nothing."""
+    return replace(requests, estimated=0)
+
+
 EVOLVE: dict[type, Callable[[Requests, Any, int], Requests]] = {
     StateChanged: state_changed,
     ModelFinished: finished,
     ModelFailed: failed,
     RequestAbandoned: failed,
     StepFailed: step_failed,
+    CounterChanged: counter_changed,
 }
 """`ModelRequested` needs the model's name too; `reducers.state` gives it."""

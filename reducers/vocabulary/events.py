@@ -302,6 +302,8 @@ class CallJudged(Bookkeeping, frozen=True, tag="call.judged", kw_only=True):
     why: str = ""
     capabilities: tuple[Capability, ...] | None = None
     limit: int | None = None
+    has_limit: bool = False
+    """Whether its code was asked for a limit; None is then its answer."""
 
 
 class PermissionRequested(Recorded, frozen=True, tag="permission.requested", kw_only=True):

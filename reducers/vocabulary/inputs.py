@@ -189,6 +189,8 @@ class CallJudged(_Input, frozen=True, tag="call.judged"):
     why: str = ""
     capabilities: tuple[Capability, ...] | None = None
     limit: int | None = None
+    has_limit: bool = False
+    """The tool has a limit of its own for each call; None is then its answer."""
     failure: str = ""
     """The code raised; nothing was judged and the step ends."""
 

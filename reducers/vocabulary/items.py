@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reducers.vocabulary.canonical import canonical
 from reducers.vocabulary.content import (
     AnyContent,
     Content,
@@ -16,6 +17,7 @@ from reducers.vocabulary.json import NULL, Json
 
 ContextState = Literal["active", "pinned", "elided", "excluded", "archived", "superseded"]
 
+ACTIVE: ContextState = "active"
 STATES: tuple[ContextState, ...] = (
     "active",
     "pinned",
@@ -87,7 +89,7 @@ class ContextItem(_Numbered, frozen=True, gc=False, omit_defaults=True, kw_only=
     """Where it came from; the kernel never looks."""
     label: str
     content: AnyContent
-    state: ContextState
+    state: ContextState = ACTIVE
     tokens: int = 0
     uncounted: int = 0
     """Pieces (pictures, sounds) the counter would not price."""
@@ -96,6 +98,10 @@ class ContextItem(_Numbered, frozen=True, gc=False, omit_defaults=True, kw_only=
     """Why it is here at all; survives changes of state."""
     note: str | None = None
     """Why it is in its present state; replaced by every change of state."""
+
+    def __post_init__(self) -> None:
+        if self.state == ACTIVE and self.state is not ACTIVE:
+            canonical(self, state=ACTIVE)
 
     @staticmethod
     def system(content: object) -> "ContextItem":

@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from reducers.vocabulary.errors import InvalidInput
+from reducers.vocabulary.json import quoted
 from reducers.vocabulary.tools import Capability, parse_capability
 
 Verdict = Literal["allow", "ask", "deny"]
@@ -81,4 +82,4 @@ def judge(
         if any(capability not in allowed for capability in capabilities):
             return "ask", None
     first = next(rule for rule in spoken if rule.verdict == verdict)
-    return verdict, f"the rule {verdict} {first.subject!r}"
+    return verdict, f"the rule {verdict} {quoted(first.subject)}"

@@ -5,16 +5,33 @@ offer: no state, no rules, no projection, no lock, no errors.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from time import perf_counter, process_time
+from typing import Any
 
 from msgspec import Struct
 from msgspec.json import Decoder, Encoder
 
 from reducers.chain import CHAIN_BYTES
-from reducers.vocabulary.events import Event
+from reducers.vocabulary.content import Text, ToolCall
+from reducers.vocabulary.digests import text_digest
+from reducers.vocabulary.events import (
+    ContextAdded,
+    Event,
+    ModelFinished,
+    ModelRequested,
+    PermissionDecided,
+    Splice,
+    StateChanged,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+)
+from reducers.vocabulary.items import AssistantMessage, ContextItem, ToolResult
 from reducers.vocabulary.models import StopReason
+from reducers.vocabulary.phases import Executing, Idle, Ready, Requesting
+from tests.benchmarks.workload import COMMITS_BEFORE, STAMP_START_MS, STAMP_STEP_MS, Caller, Look
 
 # -- the records, typed as they stand on their lines -------------------------------------------
 
@@ -25,10 +42,9 @@ class Place(Struct, frozen=True, gc=False):
     held: int
 
 
-class Response(Struct, frozen=True, gc=False, omit_defaults=True):
+class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
     calls: Place | None = None
     stop: StopReason = "end_turn"
-    usage: Place | None = None
     content: Place | None = None
 
 
@@ -58,7 +74,7 @@ class Run(_Input, frozen=True, tag="turn.run"):
 
 class Answered(_Input, frozen=True, tag="model.settled"):
     effect: str
-    response: Response
+    response: Reply
 
 
 class Settled(_Input, frozen=True, tag="tool.settled"):
@@ -80,17 +96,11 @@ class Line(Struct, frozen=True, gc=False):
     commit: Record
 
 
-def records(values: Iterable[bytes]) -> list[Record]:
-    """The records behind the raw values of commits."""
-    decode = Decoder(Record).decode
-    return [decode(value) for value in values]
-
-
-# -- the loops ---------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------
 
 
 def decode_lines(lines: Sequence[bytes]) -> float:
-    """Seconds to decode whole lines with msgspec alone, keeping what comes out in a list."""
+    """CPU seconds to decode whole lines with msgspec alone, keeping what comes out in a list."""
     decode = Decoder(Line).decode
     start = process_time()
     kept = [decode(line) for line in lines]
@@ -99,21 +109,167 @@ def decode_lines(lines: Sequence[bytes]) -> float:
     return seconds
 
 
-def in_memory(made: Sequence[Record], chain: bytes) -> tuple[float, list[bytes]]:
-    """Seconds to encode each record, chain it and append its line to a list; and the lines."""
+def chain_of(line: bytes) -> bytes:
+    return bytes.fromhex(Decoder(Line).decode(line).chain)
+
+
+# -- the loop in memory ------------------------------------------------------------------------
+
+
+async def in_memory(lines: Sequence[bytes], rounds: int) -> tuple[float, list[bytes]]:
+    """A loop that asks the same provider and runs the same tool, and of what they say encodes,
+    chains and appends the same records to a list: CPU seconds, and the lines of all rounds.
+
+    Every figure the kernel works out is found in its own lines beforehand.
+    """
+    decode = Decoder(Line).decode
+    given = [decode(line).commit.events for line in lines[1:]]
+    requests = [events[-1] for events in given[COMMITS_BEFORE + 1 :: 2]]
+    results = [events[1].tokens for events in given[COMMITS_BEFORE + 1 :: 2]]
+    replies = [events[0].item.tokens for events in given[COMMITS_BEFORE::2]]
+    caller, tool = Caller(rounds), Look()
     encode = Encoder().encode
-    lines: list[bytes] = []
-    start = process_time()
-    for record in made:
+    chain = chain_of(lines[COMMITS_BEFORE])
+    made: list[bytes] = []
+
+    def append(record: Record) -> None:
+        nonlocal chain
         value = encode(record)
         chain = blake2b(chain + value, digest_size=CHAIN_BYTES).digest()
-        lines.append(b'{"chain":"%b","commit":%b}\n' % (chain.hex().encode(), value))
-    return process_time() - start, lines
+        made.append(b'{"chain":"%b","commit":%b}\n' % (chain.hex().encode(), value))
+
+    start = process_time()
+    for number in range(rounds):
+        reply = await caller.respond(_NOTHING, _NOTHING)  # type: ignore[arg-type]
+        call = reply.calls[0]
+        append(reply_record(number, call, replies[number]))
+        output = await tool.invoke(call, _NOTHING)  # type: ignore[arg-type]
+        append(result_record(number, call, output.content, results[number], requests[number]))
+    return process_time() - start, made
+
+
+_NOTHING: Any = None
+
+
+def reply_record(number: int, call: ToolCall, tokens: int) -> Record:
+    position = COMMITS_BEFORE + 1 + 2 * number
+    seq, step, item = 8 + 12 * number, 1 + 2 * number, 2 + 2 * number
+    names = (call.id,)
+    turn = ContextItem(
+        id=item,
+        kind=AssistantMessage((call,)),
+        source="model",
+        label="assistant",
+        content=Text(""),
+        state="active",
+        tokens=tokens,
+    )
+    effect = f"{position - 1}.0"
+    return Record(
+        STAMP_START_MS + STAMP_STEP_MS * (position - 1),
+        position,
+        Answered(effect, Reply(Place(0), "tool_use")),
+        (
+            ContextAdded(seq=seq, turn=1, step=step, item=turn, undo="open"),
+            ModelFinished(
+                seq=seq + 1,
+                turn=1,
+                step=step,
+                effect=effect,
+                stop="tool_use",
+                tool_calls=names,
+                item=item,
+            ),
+            ToolRequested(seq=seq + 2, turn=1, step=step, call=call.id, tool=call.tool),
+            PermissionDecided(
+                seq=seq + 3,
+                turn=1,
+                step=step,
+                id=number + 1,
+                call=call.id,
+                grant="allow",
+                source="policy",
+                args=text_digest(call.args),
+            ),
+            StateChanged(seq=seq + 4, turn=1, step=step, to=Ready(names)),
+            StateChanged(seq=seq + 5, turn=1, step=step + 1, to=Executing(names)),
+            ToolStarted(
+                seq=seq + 6, turn=1, step=step + 1, effect=0, call=call.id, tool=call.tool
+            ),
+        ),
+    )
+
+
+def result_record(
+    number: int, call: ToolCall, content: Any, tokens: int, requested: ModelRequested
+) -> Record:
+    position = COMMITS_BEFORE + 2 + 2 * number
+    seq, step, item = 15 + 12 * number, 2 + 2 * number, 3 + 2 * number
+    result = ContextItem(
+        id=item,
+        kind=ToolResult(call.id, call.tool),
+        source="tool_result",
+        label=call.tool,
+        content=content,
+        state="active",
+        tokens=tokens,
+    )
+    effect = f"{position - 1}.0"
+    return Record(
+        STAMP_START_MS + STAMP_STEP_MS * (position - 1),
+        position,
+        Settled(effect, Output(Place(0))),
+        (
+            ContextAdded(seq=seq, turn=1, step=step, item=result, undo="open"),
+            ToolFinished(
+                seq=seq + 1,
+                turn=1,
+                step=step,
+                effect=effect,
+                call=call.id,
+                tool=call.tool,
+                tokens=tokens,
+                item=item,
+            ),
+            StateChanged(seq=seq + 2, turn=1, step=step, to=Idle()),
+            StateChanged(seq=seq + 3, turn=1, step=step + 1, to=Requesting()),
+            ModelRequested(
+                seq=seq + 4,
+                turn=1,
+                step=step + 1,
+                effect=0,
+                model=requested.model,
+                messages=item,
+                tools=1,
+                tokens=requested.tokens,
+                items=Splice(keep=item - 2, put=(item - 1, item)),
+                digest=requested.digest,
+            ),
+        ),
+    )
+
+
+def encode_only(lines: Sequence[bytes]) -> float:
+    """CPU seconds to encode, chain and append records that are ready made."""
+    decode = Decoder(Line).decode
+    records = [decode(line).commit for line in lines]
+    encode = Encoder().encode
+    chain = bytes(CHAIN_BYTES)
+    made: list[bytes] = []
+    start = process_time()
+    for record in records:
+        value = encode(record)
+        chain = blake2b(chain + value, digest_size=CHAIN_BYTES).digest()
+        made.append(b'{"chain":"%b","commit":%b}\n' % (chain.hex().encode(), value))
+    return process_time() - start
+
+
+# -- the loop on a disk ------------------------------------------------------------------------
 
 
 def durable(lines: Sequence[bytes], path: str) -> float:
-    """Seconds to append each line to a file and sync it: a sync stands behind every commit of a
-    round, since each announces an effect."""
+    """Seconds to append each line to a file and sync it: each commit of a round announces an
+    effect, so a sync stands behind each."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         start = perf_counter()

@@ -6,10 +6,11 @@ characters, as providers give them.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from time import process_time as perf_counter
+from time import process_time
 
+from effects.logs.file import Durability
 from effects.ports import DeltaSink, OutputSink
 from nachalnik import Config, ContextItem, Kernel, Rules
 from reducers.vocabulary.content import Text, ToolCall
@@ -20,33 +21,47 @@ from reducers.vocabulary.tools import ToolOutput, ToolSpec
 RESULT_BYTES = 200
 STAMP_START_MS = 1_764_540_000_000
 STAMP_STEP_MS = 7
+COMMITS_BEFORE = 6
+"""Of a session before its first round: it opens, its three parts, the message, the request."""
+COMMITS_A_ROUND = 2
 
 
 class Caller:
     """A provider that asks for one call a round, `rounds` times, and then ends the turn.
 
-    `stamps` holds the time at which each request arrived, in seconds.
+    `stamps` says how much CPU time the process had used, in seconds, when the request of a round
+    arrived: of the rounds in `marks`, of the first and of the one that ends the turn.
     """
 
-    def __init__(self, rounds: int, *, reports_usage: bool = False) -> None:
+    def __init__(
+        self, rounds: int, marks: Iterable[int] = (), *, reports_usage: bool = False
+    ) -> None:
         self.rounds = rounds
-        self.reports_usage = reports_usage
-        self.stamps: list[float] = []
+        self.stamps: dict[int, float] = {}
+        self._marks = {0, rounds, *marks}
+        self._number = 0
+        self._reports_usage = reports_usage
 
     def info(self) -> ModelInfo:
         return ModelInfo("bench", "caller", tool_calling=True)
 
     async def respond(self, request: ModelRequest, deltas: DeltaSink) -> ModelResponse:
-        number = len(self.stamps)
-        self.stamps.append(perf_counter())
+        number = self._number
+        self._number += 1
+        if number in self._marks:
+            self.stamps[number] = process_time()
         usage = None
-        if self.reports_usage:
+        if self._reports_usage:
             # What real ones report is near the estimate and never twice in the same proportion.
             usage = Usage(60 * len(request.messages) + number % 7, 20)
         if number == self.rounds:
             return ModelResponse.of_text("It is done.", usage)
         call = ToolCall(f"call_{number:024d}", "look", f'{{"place":"{number:08d}"}}')
         return ModelResponse(calls=(call,), stop="tool_use", usage=usage)
+
+    def took(self, first: int = 0, last: int | None = None) -> float:
+        """CPU seconds from the request of round `first` to that of round `last`."""
+        return self.stamps[self.rounds if last is None else last] - self.stamps[first]
 
 
 class Look:
@@ -64,8 +79,10 @@ def counting_clock() -> Callable[[], int]:
     return itertools.count(STAMP_START_MS, STAMP_STEP_MS).__next__
 
 
-def kernel(caller: Caller, path: Path | None = None) -> Kernel:
-    """A session that is ready to run the workload: in memory, or on a durable log at `path`."""
+async def run(
+    caller: Caller, path: Path | None = None, durability: Durability = "fsync"
+) -> Kernel:
+    """The kernel after the whole workload, in memory or on a log at `path`; not closed."""
     config = Config(session_name="bench", max_requests_per_turn=None)
     parts = {
         "config": config,
@@ -74,15 +91,13 @@ def kernel(caller: Caller, path: Path | None = None) -> Kernel:
         "policy": Rules(allow=["look"]),
         "clock": counting_clock(),
     }
-    made = Kernel(**parts) if path is None else Kernel.open(path, **parts)
-    made.push(ContextItem.user("Look around."))
-    return made
+    kernel = Kernel(**parts) if path is None else Kernel.open(path, durability=durability, **parts)
+    kernel.push(ContextItem.user("Look around."))
+    await kernel.turn()
+    assert caller.rounds in caller.stamps, "the turn ended early"
+    return kernel
 
 
-async def run(caller: Caller, path: Path | None = None) -> Kernel:
-    """The kernel after the whole workload, not closed. `caller.stamps` then has rounds + 1 times:
-    round n lies between stamps n and n + 1."""
-    made = kernel(caller, path)
-    await made.turn()
-    assert len(caller.stamps) == caller.rounds + 1, "the turn ended early"
-    return made
+def lines_of(kernel: Kernel) -> list[bytes]:
+    """Every line of a kernel in memory, the header's first."""
+    return list(kernel._log.lines())

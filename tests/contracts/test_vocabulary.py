@@ -31,7 +31,7 @@ SAMPLES = ROOT / "fixtures" / "events"
 EVENTS = get_args(Event)
 UNIONS = {"input": Input, "event": Event, "effect": Effect, "phase": Phase, "kind": Kind}
 
-FACTS_ALONE = {e.ToolUnknown, e.ToolRepaired, e.ToolPanicked, e.TurnUnfinished}
+FACTS_ALONE = {e.ToolRepaired, e.ToolPanicked, e.TurnUnfinished}
 """Recorded for people: they change nothing that the fold keeps, but the number of the last one."""
 
 

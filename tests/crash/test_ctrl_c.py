@@ -76,7 +76,7 @@ def lived(folder, at, parallel):
 def at_places(tmp_path, parallel, share):
     (tmp_path / "whole").mkdir()
     total = lived(tmp_path / "whole", 0, parallel).count
-    assert total > 1500
+    assert total > 600
     met = set()
     for at in range(1, total, max(1, int(total * share))):
         folder = tmp_path / str(at)

@@ -245,15 +245,18 @@ async def test_a_thread_of_a_cancelled_turn_is_late_exactly_once_and_told_to_sto
 
 def cancelled_between(monkeypatch, k, name, count):
     """Cancel the turn between the commit with the `count`-th event of a name and its effect."""
-    checkpoint = anyio.lowlevel.checkpoint
     cancels = []
 
-    async def cancel_then_checkpoint():
-        if not cancels and len(named(k, name)) == count:
-            cancels.append(k.cancel())
-        await checkpoint()
+    def cancelling(checkpoint):
+        async def cancel_then_checkpoint():
+            if not cancels and len(named(k, name)) == count:
+                cancels.append(k.cancel())
+            await checkpoint()
 
-    monkeypatch.setattr(anyio.lowlevel, "checkpoint", cancel_then_checkpoint)
+        return cancel_then_checkpoint
+
+    for word in ("checkpoint", "checkpoint_if_cancelled"):
+        monkeypatch.setattr(anyio.lowlevel, word, cancelling(getattr(anyio.lowlevel, word)))
     return cancels
 
 

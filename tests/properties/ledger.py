@@ -6,6 +6,7 @@ Written without a look at the state: law 4 holds the two against each other.
 from reducers import Commit, Effect, Event
 from reducers.vocabulary import events as e
 from reducers.vocabulary.effects import CallModel, JudgeCall, ReconcileOutcome, RunTool, StartTimer
+from reducers.vocabulary.phases import Idle
 
 
 class Ledger:
@@ -61,8 +62,8 @@ class Ledger:
                 self._end(RunTool, call)
             case e.ToolFinished(call=call):
                 self._end((RunTool, JudgeCall), call)
-            case e.SessionOpened():
-                self._end(JudgeCall, None)
+            case e.SessionOpened() | e.StateChanged(to=Idle()):
+                self._end(JudgeCall, None)  # nobody awaits a judgement any more
             case e.QuestionAnswered(id=id) | e.QuestionLeft(id=id):
                 self.owed.pop(self.questions.pop(id, ""), None)
             case _:

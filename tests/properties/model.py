@@ -18,6 +18,7 @@ from reducers.vocabulary.effects import CallModel, JudgeCall, ReconcileOutcome, 
 from reducers.vocabulary.errors import (
     AlreadyResolved,
     Busy,
+    InvalidInput,
     NoProvider,
     UnknownCall,
     UnknownItem,
@@ -251,6 +252,8 @@ class Model:
     def enter(self, phase: str, ends: bool = False, drive: str = "turn") -> None:
         """`ends`: the drive ends here, by a failure, a cancel or an absent driver."""
         self.phase, self.execution = phase, []
+        if phase == "idle":
+            self.give_up_judgements()
         if phase == "requesting":
             self.requests = self.requests + 1 if self.drive == "turn" else 1
             self.drive = drive
@@ -279,13 +282,13 @@ class Model:
         if self.drive != "turn" or self.phase not in ("idle", "ready"):
             return
         limit = self.config.max_requests_per_turn
-        if self.flag:
+        if self.phase == "idle" and limit is not None and self.requests >= limit:
+            self.say(f"turn.paused {self.requests}")
+            self.drive = ""
+        elif self.flag:
             self.spend()
         elif self.phase == "ready":
             self.execute("turn")
-        elif limit is not None and self.requests >= limit:
-            self.say(f"turn.paused {self.requests}")
-            self.drive = ""
         else:
             self.request("turn")
 
@@ -296,17 +299,17 @@ class Model:
     def run(self, drive: str) -> type[Exception] | None:
         if self.phase in ("requesting", "executing"):
             return Busy
-        if self.flag:
+        rests = self.phase in ("idle", "finished")
+        if rests and drive == "turn" and self.config.max_requests_per_turn == 0:
+            self.say("turn.paused 0")
+        elif self.flag:
             self.spend()
         elif self.phase == "ready":
             self.execute(drive)
-        elif self.phase in ("idle", "finished"):
-            if drive == "turn" and self.config.max_requests_per_turn == 0:
-                self.say("turn.paused 0")
-            elif not self.has_model():
-                return NoProvider
-            else:
-                self.request(drive)
+        elif rests and not self.has_model():
+            return NoProvider
+        elif rests:
+            self.request(drive)
         return None
 
     def has_model(self) -> bool:
@@ -390,6 +393,7 @@ class Model:
             if one.known and well_formed and code and not self.opening:
                 self.say(f"tool.requested {one.id} ?")
                 one.status, one.effect = "judging", self.announce()
+                one.question, self.next_question = self.next_question, self.next_question + 1
                 return
             self.say(f"tool.requested {one.id}")
             if not one.known:
@@ -408,11 +412,14 @@ class Model:
 
     def permit(self, one: Pending) -> None:
         verdict, why = one.verdict, one.why
-        if verdict is None:
+        if one.status == "asked" and one.tool == "tells":
+            verdict = "ask"  # its code was never heard
+        elif verdict is None:
             verdict = VERDICTS[self.rules()][one.tool]
-            why = f"the rule {verdict} {one.tool!r}"
+            why = f'the rule {verdict} "{one.tool}"'
         one.status, one.effect = "waiting", ""
-        one.question, self.next_question = self.next_question, self.next_question + 1
+        if not one.question:
+            one.question, self.next_question = self.next_question, self.next_question + 1
         if verdict == "ask":
             self.questions.append(Question(one.question, "permission", one.id))
             self.say(f"permission.requested {one.question} {one.id}")
@@ -428,21 +435,24 @@ class Model:
     def judged(self, one: Pending, verdict: str | None, why: str) -> None:
         one.status, one.effect, one.verdict, one.why = "judged", "", verdict, why
         self.say(f"[call.judged {one.id}]")
-        if self.phase == "requesting":
-            self.look()
+        self.look()
 
     def judging_failed(self, one: Pending) -> None:
         one.status, one.effect = "judged", ""
         self.say(f"[call.judged {one.id}]")
         self.say("step.failed")
-        if self.phase == "requesting":
-            self.take_proposed()
-            self.enter("idle", ends=True)
+        self.take_proposed()
+        self.enter("idle", ends=True)
+
+    def give_up_judgements(self) -> None:
+        for one in self.calls:
+            if one.status == "judging":
+                one.status, one.effect = "asked", ""
 
     def take_proposed(self) -> None:
         for one in self.calls:
             if one.status == "proposed":
-                one.known = "tools" in self.here and one.tool in self.tools
+                one.known = one.tool in self.tools
                 one.status = "asked"
                 self.say(f"tool.requested {one.id}")
 
@@ -473,7 +483,7 @@ class Model:
         batch = [self.call(id) for id in self.execution]
         if any(one.status == "running" for one in batch):
             return
-        if self.config.parallel_tool_calls and not self.flag:
+        if self.config.parallel_tool_calls:
             for one in batch:
                 if one.status == "waiting" and one.grant == "allow":
                     self.start(one)
@@ -482,7 +492,7 @@ class Model:
         for one in batch:
             if one.status != "waiting":
                 continue
-            if self.flag:
+            if self.flag and not self.config.parallel_tool_calls:
                 self.record(one, wording.interrupted(), True)
             elif one.grant == "allow":
                 self.start(one)
@@ -543,7 +553,7 @@ class Model:
         self.add(item, mode or ("j" if joins else "o"), True)
         if one.status == "running" and not answered:
             self.adrift[one.effect] = one.id
-        if one.question:
+        if one.grant is not None:
             self.has_results = True
         one.status, one.held = "ended", None
         error = " error" if is_error else ""
@@ -556,7 +566,7 @@ class Model:
             self.flag = True
             self.say("turn.interrupted")
 
-    def cancel_calls(self, reason: str) -> None:
+    def cancel_calls(self, reason: str, ends: bool = False) -> None:
         if self.phase not in ("deciding", "ready"):
             return
         left = self.unfinished()
@@ -570,7 +580,7 @@ class Model:
         self.phase, self.drive = "executing", ""
         self.say(f">executing{{{','.join(one.id for one in left)}}}")
         self.cancel_each(left, reason)
-        self.enter("idle")
+        self.enter("idle", ends=ends)
 
     def cancel_each(self, left: list[Pending], reason: str) -> None:
         mode = ""
@@ -588,7 +598,7 @@ class Model:
         if not self.is_open or turn not in (0, self.turn):
             return
         if self.phase in ("deciding", "ready"):
-            self.cancel_calls(reason)
+            self.cancel_calls(reason, ends=True)
         elif self.phase in ("requesting", "executing"):
             self.give_up_request(stop=True)
             self.take_proposed()
@@ -615,10 +625,9 @@ class Model:
             self.enter("idle", ends=True)
 
     def finish(self) -> None:
-        waiting = [one.id for one in self.calls if one.status == "waiting"]
-        if waiting and self.phase in ("deciding", "ready", "idle", "finished"):
-            self.say(f"turn.unfinished {','.join(waiting)}")
-        if self.is_open:
+        if self.phase in ("deciding", "ready"):
+            self.say(f"turn.unfinished {','.join(one.id for one in self.unfinished())}")
+        elif self.is_open and self.phase not in ("requesting", "executing"):
             self.is_open, self.drive = False, ""
             self.say(f"[turn.closed {self.turn} session finished]")
         self.say("session.finished")
@@ -627,9 +636,8 @@ class Model:
         self.opening = True
         self.here = {"tools"} | ({"model"} if model else set()) | ({"policy"} if policy else set())
         self.flag, self.drive = False, ""
-        for one in self.calls:
-            if one.status == "judging":
-                one.status, one.effect = "asked", ""
+        self.give_up_judgements()
+        self.adrift = {}
         self.say("[session.opened]")
         if model and not self.known_model:
             self.known_model = True
@@ -645,7 +653,9 @@ class Model:
             self.enter("idle", ends=True)
         elif self.phase == "requesting":
             self.look()
-        elif self.phase == "executing":
+        elif self.phase == "executing" or (
+            self.phase == "idle" and any(one.status == "running" for one in self.calls)
+        ):
             self.recover_calls()
 
     def recover_calls(self) -> None:
@@ -693,6 +703,9 @@ class Model:
         one = self.unanswered(id)
         if not isinstance(one, Pending):
             return one
+        denied = "deny" in (one.verdict, one.grant)
+        if not one.known or one.args in MALFORMED or denied:
+            return InvalidInput
         self.close_question(id, "retried")
         if one.status == "running":
             self.adrift[one.effect] = one.id

@@ -36,6 +36,7 @@ from reducers.vocabulary import inputs as i
 from reducers.vocabulary.errors import (
     AlreadyResolved,
     Busy,
+    InvalidInput,
     NoProvider,
     UnknownCall,
     UnknownItem,
@@ -84,7 +85,15 @@ def law_1(player: Player) -> None:
     assert state == player.state
 
 
-REFUSALS = (AlreadyResolved, Busy, NoProvider, UnknownCall, UnknownItem, UnknownPermission)
+REFUSALS = (
+    AlreadyResolved,
+    Busy,
+    InvalidInput,
+    NoProvider,
+    UnknownCall,
+    UnknownItem,
+    UnknownPermission,
+)
 
 
 def law_3(player: Player) -> None:
@@ -186,7 +195,8 @@ def law_6(player: Player) -> None:
                     pass
     assert items == list(range(1, len(items) + 1))
     assert len(calls) == len(set(calls))
-    assert questions == sorted(set(questions))
+    assert len(questions) == len(set(questions))
+    assert all(id < player.state.questions.next_id for id in questions)
     assert turns == list(range(1, len(turns) + 1))
     assert seqs == list(range(1, len(seqs) + 1))
     assert player.state.last_seq == len(seqs)

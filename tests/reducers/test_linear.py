@@ -129,7 +129,7 @@ def test_a_call_without_a_result_is_left_out_with_a_repair():
     projection = project(ContextItem.user("go"), asks("c1", "c2", text="adding"), answers("c2"))
     assert said(projection) == ["user: go", "assistant: adding [c2]", "tool: ok"]
     (repair,) = projection.repairs
-    assert "'c1'" in repair
+    assert '"c1"' in repair
     assert "add" in repair
     assert "item 2" in repair
 
@@ -200,7 +200,7 @@ def test_results_stand_directly_behind_their_turn():
     )
     assert list(projection.included) == [1, 2, 5, 4, 3]
     assert projection.repairs == ()
-    assert projection.reordered == ("item 5 was moved to stand behind its call 'p1'",)
+    assert projection.reordered == ('item 5 was moved to stand behind its call "p1"',)
     assert pairing_problem(projection.messages) is None
 
 
@@ -294,13 +294,13 @@ ONE, TWO = (Message("tool", Text("ok"), tool_call_id=id) for id in ("c1", "c2"))
         ([], None),
         ([USER, ASKS, TWO, ONE, USER], None),
         ([ASKS, ONE, TWO, ASKS, ONE, TWO], None),
-        ([ASKS, ONE], "ends while 'c2'"),
-        ([ASKS, ONE, USER, TWO], "message 2 comes while 'c2'"),
-        ([ASKS, ONE, ASKS], "message 2 comes while 'c2'"),
-        ([ONE], "answers 'c1', which is not asked"),
-        ([ASKS, ONE, TWO, ONE], "answers 'c1', which is not asked"),
-        ([ASKS, ONE, ONE, TWO], "answers 'c1', which is not asked"),
-        ([USER, ONE, ASKS, TWO], "answers 'c1', which is not asked"),
+        ([ASKS, ONE], 'ends while "c2"'),
+        ([ASKS, ONE, USER, TWO], 'message 2 comes while "c2"'),
+        ([ASKS, ONE, ASKS], 'message 2 comes while "c2"'),
+        ([ONE], 'answers "c1", which is not asked'),
+        ([ASKS, ONE, TWO, ONE], 'answers "c1", which is not asked'),
+        ([ASKS, ONE, ONE, TWO], 'answers "c1", which is not asked'),
+        ([USER, ONE, ASKS, TWO], 'answers "c1", which is not asked'),
     ],
 )
 def test_what_breaks_the_pairing(messages, problem):

@@ -3,9 +3,7 @@
 The plan was written by hand; these are the only places where ours differs from it:
 
 * contents and kinds are stored internally tagged (R6); the plan shows kernel.md's shapes;
-* an item always says its `state`: a default is only left out where bytes cannot depend on which
-  object holds it, and a word like `active` is no such default; for the same reason the input's
-  `stop` is left out where it is the default;
+* the input's `stop` is left out where it is the default;
 * figures of a request: the plan priced the tool's definition at 38 tokens, the documented rule
   (schema, and name with description, at four bytes a token) gives 25 and 6;
 * digests, which the plan made up.
@@ -72,7 +70,6 @@ def as_stored(plan):
     if "kind" in made and isinstance(made["kind"], dict):
         kind = dict(made["kind"])
         made["kind"] = {"tag": kind.pop("kind"), **kind}
-        made["state"] = "active"
     content = made.get("content")
     if isinstance(content, dict) and "text" in content:
         made["content"] = {"tag": "text"} | ({"text": content["text"]} if content["text"] else {})

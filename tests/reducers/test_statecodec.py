@@ -11,7 +11,7 @@ from tests.properties.histories import histories, settings_of_a_session
 from tests.properties.player import ANYTHING, Player, moves_from
 from tests.reducers.driving import LOG, NAME, Core
 
-SCHEMA = "5b2a6edea072a92ee1384c633004f017"
+SCHEMA = "c5de6853e7c1dbd2c9af80f93388f89d"
 """Of what a stored state is made of. When this changes, old caches read wrongly: change
 FINGERPRINT with it, always to a new word."""
 

@@ -51,7 +51,7 @@ def test_the_strictest_rule_that_speaks_wins_and_is_named(rules, tool, needs):
     else:
         assert (verdict == ALLOW) == all(need in [r.subject for r in spoken] for need in needs)
     if why is not None:
-        assert any(why == f"the rule {verdict} {rule.subject!r}" for rule in spoken)
+        assert any(why == f'the rule {verdict} "{rule.subject}"' for rule in spoken)
     assert judge(tuple(reversed(rules)), tool, needs)[0] == verdict, "order does not matter"
 
 
