@@ -208,7 +208,7 @@ class Interpreter:
                     works = await self._one(drive, effect, work)
                 finally:
                     self._running.pop(effect.id, None)
-                if isinstance(effect, CallModel):
+                if type(effect) is CallModel:
                     # A provider and tools that never wait must not keep the others from running.
                     await anyio.lowlevel.checkpoint()
                 else:  # a driver that was cancelled meanwhile starts nothing more
@@ -250,7 +250,7 @@ class Interpreter:
         """Carry out one effect; the log is synced before the world is touched."""
         if not self._is_owed(effect.id):
             return ()  # given up before it began
-        if isinstance(effect, (CallModel, RunTool)):
+        if type(effect) is CallModel or type(effect) is RunTool:
             self.writer.sync()
         input, cause = await self._answer(effect, work)
         try:

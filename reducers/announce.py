@@ -106,7 +106,7 @@ def outstanding(state: State) -> tuple[Effect, ...]:
     for call in state.calls.batch:
         if call.status == "judging":
             owed.append(JudgeCall(call.effect, call.id))
-        elif call.status == "running":
+        elif call.status == "running" and call.effect:
             owed.append(RunTool(call.effect, call.id))
     for question in state.questions.open:
         if question.reconcile:

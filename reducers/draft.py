@@ -54,7 +54,7 @@ class Draft:
             force_setattr(event, "seq", state.last_seq + 1)
             loop = state.loop
             if self.by_loop and (loop.is_open or _has_work(state)):
-                claims = isinstance(event, StateChanged) and is_busy(event.to)
+                claims = type(event) is StateChanged and is_busy(event.to)
                 force_setattr(event, "turn", loop.turn)
                 force_setattr(event, "step", loop.step + claims)
         self.state = evolve(state, event)

@@ -125,7 +125,7 @@ def record_result(
             mode = "join"
         because = _cut_reason(cut[1], whole, because)
         item = replace(item, content=cut[0])
-    shown = replace(item, included_because=because)
+    shown = item if because is None else replace(item, included_because=because)
     id = draft.add(shown, mode, held=is_held and cut is None)
     added = draft.state.context.items[id - 1]
     draft.say(

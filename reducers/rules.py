@@ -116,7 +116,7 @@ def request_calls(draft: Draft) -> None:
     asked = _asked(draft, name)
     # An opening answers nobody's call: what an earlier process had, the next one may have again.
     tools = state.parts.tools if draft.is_opening else parts.tools(state.parts)
-    spec = next((one for one in tools if one.id == asked.tool), None)
+    spec = parts.named(tools, asked.tool)
     problem = object_problem(asked.args)
     needs_code = parts.policy(state.parts).rules is None or (spec is not None and spec.judged)
     judges = spec is not None and problem is None and needs_code and not draft.is_opening

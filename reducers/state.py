@@ -131,7 +131,7 @@ def _request_tool(state: State, event: ToolRequested, here: int) -> Calls:
             args = call.args
             break
     # Those of this process or of an earlier one: `tool.unknown` follows where it is neither.
-    spec = next((one for one in state.parts.tools if one.id == event.tool), None)
+    spec = parts.named(state.parts.tools, event.tool)
     question = 0 if event.effect is None else state.questions.next_id
     return calls.requested(state.calls, event, here, args, spec, question)
 

@@ -37,6 +37,10 @@ def cancelled_running(reason: str) -> str:
     )
 
 
+def cancelled_unknown(reason: str) -> str:
+    return f"Cancelled{_behind(reason)}. {outcome_unknown()}"
+
+
 def interrupted() -> str:
     return "Interrupted before it ran: the user stopped the turn."
 

@@ -110,6 +110,9 @@ def _end(draft: Draft, call: Call, reason: str, undo: UndoMode | None = None) ->
     """Give a call that is cancelled the result that is true of it."""
     if call.status == "answered":
         record_answer(draft, call)
+    elif call.status == "running" and not call.effect:
+        # Its process is gone: there is nothing to stop, and nobody who could say more.
+        record_text(draft, call, wording.cancelled_unknown(reason), has_limit=False, undo=undo)
     elif call.status == "running":
         stop = draft.announce()
         text = wording.cancelled_running(reason)

@@ -103,12 +103,8 @@ def _recover(draft: Draft) -> None:
     if isinstance(phase, Requesting) and in_flight:
         draft.say(RequestAbandoned(effect=in_flight, reason="the session was opened again"))
         draft.enter(Idle(), "none")
-    elif isinstance(phase, Executing | Idle):
-        # In Idle: its driver left, and then its process; nobody will hear of the run by itself.
+    elif isinstance(phase, Executing):
         record_held(draft)
-        left = calls_machine.with_status(draft.state.calls, "running")
-        if isinstance(phase, Idle) and not left:
-            return
         for call in calls_machine.with_status(draft.state.calls, "running"):
             _ask_for_outcome(draft, call)
         rest_after_batch(draft)

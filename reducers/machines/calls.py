@@ -49,7 +49,7 @@ class Call(Struct, frozen=True, gc=False):
     """The tool it was matched to; later changes of the registry do not touch it."""
     status: Status = "requested"
     effect: str = ""
-    """Of the judgement that is asked for, or of the last start."""
+    """Of the judgement that is asked for, or of the last start; empty where its process is gone."""
     key: str = ""
     """Effect id of the first start."""
     attempt: int = 0
@@ -189,7 +189,7 @@ def finished(calls: Calls, event: ToolFinished, here: int) -> Calls:
     if call is None:
         return calls
     adrift = calls.adrift
-    if call.status == "running" and event.effect is None:
+    if call.status == "running" and call.effect and event.effect is None:
         adrift = (*adrift, (call.effect, call.id))
     batch = _put(calls.batch, replace(call, status="done", output=None))
     has_results = calls.has_results or call.grant is not None
@@ -202,7 +202,7 @@ def retried(calls: Calls, event: ToolRetried, here: int) -> Calls:
     if call is None:
         return calls
     adrift = calls.adrift
-    if call.status == "running":
+    if call.status == "running" and call.effect:
         adrift = (*adrift, (call.effect, call.id))
     return replace(changed(calls, call.id, status="prepared"), adrift=adrift)
 
@@ -220,7 +220,11 @@ def reserved(calls: Calls, event: ToolReserved, here: int) -> Calls:
 
 def opened(calls: Calls, event: SessionOpened, here: int) -> Calls:
     """Nobody listens for what an earlier process asked for, and none of its runs answers."""
-    return replace(_unheard(calls), adrift=())
+    batch = [
+        replace(call, effect="") if call.status == "running" else call
+        for call in _unheard(calls).batch
+    ]
+    return replace(calls, batch=tuple(batch), adrift=())
 
 
 def state_changed(calls: Calls, event: StateChanged, here: int) -> Calls:
@@ -272,7 +276,7 @@ def find(calls: Calls, call: str) -> Call | None:
 
 def of_effect(calls: Calls, effect: str) -> Call | None:
     for one in calls.batch:
-        if one.effect == effect:
+        if effect and one.effect == effect:
             return one
     return None
 

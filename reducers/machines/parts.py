@@ -97,8 +97,8 @@ def policy(parts: Parts) -> PolicyInfo:
     return parts.policy if POLICY in parts.here else ASK_ALWAYS
 
 
-def tool(parts: Parts, name: str) -> ToolSpec | None:
-    for spec in tools(parts):
+def named(tools: tuple[ToolSpec, ...], name: str) -> ToolSpec | None:
+    for spec in tools:
         if spec.id == name:
             return spec
     return None

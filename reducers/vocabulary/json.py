@@ -96,6 +96,8 @@ def _depth(text: str) -> int:
 
 def quoted(text: str) -> str:
     """A text in quotation marks, the same on every Python; `repr` follows its Unicode tables."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     return json.dumps(text, ensure_ascii=False)
 
 

@@ -73,13 +73,15 @@ def judge(
     Every rule that names the tool, one of the capabilities or `*` speaks, and the strictest wins.
     A capability no rule allows is asked about, unless the tool itself or everything is allowed.
     """
-    spoken = [rule for rule in rules if rule.subject in ("*", tool, *capabilities)]
-    verdict = strictest(rule.verdict for rule in spoken)
+    heard = ("*", tool, *capabilities)
+    spoken = [(rule.verdict, rule.subject) for rule in rules if rule.subject in heard]
+    verdict = strictest([said for said, _ in spoken])
     if verdict is None:
         return "ask", None
-    if verdict == "allow" and not any(rule.subject in ("*", tool) for rule in spoken):
-        allowed = [rule.subject for rule in spoken]
-        if any(capability not in allowed for capability in capabilities):
-            return "ask", None
-    first = next(rule for rule in spoken if rule.verdict == verdict)
-    return verdict, f"the rule {verdict} {quoted(first.subject)}"
+    subjects = [subject for _, subject in spoken]
+    if verdict == "allow" and "*" not in subjects and tool not in subjects:
+        for capability in capabilities:
+            if capability not in subjects:
+                return "ask", None
+    first = next(subject for said, subject in spoken if said == verdict)
+    return verdict, f"the rule {verdict} {quoted(first)}"

@@ -9,6 +9,7 @@ from effects.ports import DeltaSink, OutputSink
 from nachalnik import ContextItem, ModelInfo, Rules
 from reducers.linear import LinearProjector
 from reducers.tokens import BytesPerToken
+from reducers.vocabulary.effects import JudgeCall
 from reducers.vocabulary.errors import Reentered
 from reducers.vocabulary.phases import Deciding, Finished, Ready
 from tests.effects.shell import (
@@ -78,6 +79,23 @@ async def test_a_call_is_judged_by_the_policy_it_was_announced_for():
     assert "the old policy says so" in results(k)[0][1]
     assert [one.call for one in old.requests] == ["c1"]
     assert [one.call for one in new.requests] == ["c2"]
+    sound(k)
+
+
+async def test_a_policy_set_before_it_could_be_asked_is_not_asked(monkeypatch):
+    old, new = Policy(a="deny"), Policy(a="allow")
+    k = kernel(calls("a"), said("x"), tools=[Tool("a")], policy=old)
+    answer = k._interpreter._answer
+
+    async def swapping(effect, work):
+        if isinstance(effect, JudgeCall):
+            k.set_policy(new)
+        return await answer(effect, work)
+
+    monkeypatch.setattr(k._interpreter, "_answer", swapping)
+    await k.turn()
+    assert (len(old.requests), len(new.requests)) == (1, 0)
+    assert results(k)[0][2]
     sound(k)
 
 
@@ -204,6 +222,24 @@ async def test_a_sink_of_a_given_up_run_is_deaf_and_tells_to_stop():
     k.provider().sinks[0].text("too late")
     a.sinks[0].push("too late")
     assert {one.name for one in stream.drain()}.isdisjoint({"model.delta", "tool.output"})
+
+
+async def test_a_deaf_provider_of_a_cancelled_turn_shows_nothing_more():
+    told = []
+
+    async def streaming(request, sink):
+        k.cancel()
+        sink.text("too late")
+        told.append(sink.is_interrupted())
+        return said("too late")
+
+    k = kernel(streaming)
+    stream = k.subscribe()
+    await k.turn()
+    assert told == [True]
+    assert "model.delta" not in [one.name for one in stream.drain()]
+    assert len(k.items()) == 1
+    sound(k)
 
 
 async def test_a_disconnected_sink_drops_everything_and_is_never_interrupted():

@@ -315,7 +315,7 @@ def test_a_counter_that_gives_no_integers_is_refused_and_nothing_is_written():
     k.set_counter(BytesPerToken())
     k._writer.reducer.counter = Fractions()
     before = k.position
-    with pytest.raises(SeamFailed, match="figures are integers"):
+    with pytest.raises(SeamFailed, match="no integer"):
         k.push(ContextItem.user("x"))
     assert k.position == before
 
