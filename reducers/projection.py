@@ -2,8 +2,9 @@
 
 The cuts are part of the log format, since the digest of a request chains them: a segment holds at
 least 32 items, and is closed before an item when no call of it is open, or when that item is a turn
-with calls (an unanswered batch is given up). A cut looks only backward and at the next item. Where
-a call or result that one segment gave up occurs in another, the whole context is one segment.
+with calls, or when the segment holds 512 (an unanswered batch is given up). A cut looks only
+backward and at the next item. Where a call or result that one segment gave up occurs in another,
+the whole context is one segment.
 
 All of this is a function of the items alone. What is kept from an earlier projection saves work and
 can never show: `project(items, any earlier) == project(items)`.

@@ -193,9 +193,7 @@ def reply_record(number: int, call: ToolCall, tokens: int) -> Record:
             ),
             StateChanged(seq=seq + 4, turn=1, step=step, to=Ready(names)),
             StateChanged(seq=seq + 5, turn=1, step=step + 1, to=Executing(names)),
-            ToolStarted(
-                seq=seq + 6, turn=1, step=step + 1, effect=0, call=call.id, tool=call.tool
-            ),
+            ToolStarted(seq=seq + 6, turn=1, step=step + 1, effect=0, call=call.id, tool=call.tool),
         ),
     )
 

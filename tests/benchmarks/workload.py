@@ -79,9 +79,7 @@ def counting_clock() -> Callable[[], int]:
     return itertools.count(STAMP_START_MS, STAMP_STEP_MS).__next__
 
 
-async def run(
-    caller: Caller, path: Path | None = None, durability: Durability = "fsync"
-) -> Kernel:
+async def run(caller: Caller, path: Path | None = None, durability: Durability = "fsync") -> Kernel:
     """The kernel after the whole workload, in memory or on a log at `path`; not closed."""
     config = Config(session_name="bench", max_requests_per_turn=None)
     parts = {

@@ -286,4 +286,6 @@ def test_where_a_segment_is_closed():
     assert cuts_of(*talk(31), asks, *talk(20)) == [], "its call is open"
     assert cuts_of(*talk(31), asks, *talk(20), asks_more) == [52], "and given up"
     assert cuts_of(*talk(31), asks, *talk(20), asks_more, answers) == [], "but it came"
+    assert cuts_of(asks, *talk(519), answers) == [], "it came after all, so nothing is split"
+    assert cuts_of(asks, *talk(519))[:2] == [512], "no answer keeps a segment open for ever"
     assert cuts_of(*talk(32), asks.with_state("excluded"), *talk(40)) == [32], "whatever its state"

@@ -169,16 +169,21 @@ SCRIPTS: dict[str, Callable[[], Core]] = {
 }
 
 
-def a_long_history() -> Core:
-    return Player(1, 2).play(moves_from(20251201, 260, ANYTHING))
+HISTORIES = (132, 574)
+"""Seeds of long histories that between them say nearly everything."""
+
+
+def history(seed: int) -> Core:
+    return Player(seed % 5, seed // 5 % 4).play(moves_from(seed, 200, ANYTHING))
 
 
 def rewrite() -> None:
     for name, script in SCRIPTS.items():
         (SESSIONS / f"{name}.jsonl").write_bytes(framed(script()))
-    path = LOGS / "a_long_history.jsonl"
-    if not path.exists():
-        path.write_bytes(framed(a_long_history()))
+    for seed in HISTORIES:
+        path = LOGS / f"history_{seed}.jsonl"
+        if not path.exists():
+            path.write_bytes(framed(history(seed)))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,11 @@ The plan was written by hand; these are the only places where ours differs from 
 import json
 from pathlib import Path
 
+import pytest
+
 from reducers import chain as chains
 from reducers import fold, initial
-from reducers.codec import Header, decode_header, decode_stored, encode_commit, encode_header
+from reducers.codec import decode_header, decode_stored
 from reducers.vocabulary import inputs as i
 from reducers.vocabulary.config import Config
 from reducers.vocabulary.content import Text
@@ -23,10 +25,10 @@ from reducers.vocabulary.models import Usage
 from reducers.vocabulary.policies import PolicyInfo, Rule
 from reducers.vocabulary.tools import ToolSpec
 from tests.reducers.driving import LOG, MODEL, NAME, Core, call
+from tests.reducers.sessions import HEADER, LOGS, framed
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 PLAN = Path(__file__).with_name("chain_sample.jsonl").read_bytes().splitlines(keepends=True)
-RECORDED = FIXTURES / "logs" / "one_permitted_call.jsonl"
+RECORDED = LOGS / "one_permitted_call.jsonl"
 
 SCHEMA = (
     '{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}},'
@@ -46,15 +48,6 @@ def made_again() -> Core:
     core.result("call_a7a7", "3")
     core.say("It is 3.", Usage(51, 5))
     return core
-
-
-def framed(core: Core) -> list[bytes]:
-    value, chain = chains.frame_header(encode_header(Header(LOG, NAME, None, "nachalnik 0.1.0")))
-    lines = [value]
-    for commit in core.commits:
-        line, chain = chains.frame_commit(chain, encode_commit(commit)[0])
-        lines.append(line)
-    return lines
 
 
 # -- the plan, in the words of the store -------------------------------------------------------
@@ -94,8 +87,15 @@ def commits(lines):
     return [json.loads(line)["commit"] for line in lines[1:]]
 
 
-def test_the_plan_is_what_our_code_records():
-    ours = commits(framed(made_again()))
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(lambda: framed(made_again()).splitlines(), id="made again"),
+        pytest.param(lambda: RECORDED.read_bytes().splitlines(), id="recorded"),
+    ],
+)
+def test_the_plan_is_what_our_code_records(lines):
+    ours = commits(lines())
     plan = [as_stored(commit) for commit in commits(PLAN)]
     assert len(ours) == 9
     for mine, theirs in zip(ours, plan, strict=True):
@@ -109,7 +109,7 @@ def test_the_plan_is_what_our_code_records():
 def test_the_figures_that_differ_follow_the_documented_rules():
     requests = [
         event
-        for commit in commits(framed(made_again()))
+        for commit in commits(framed(made_again()).splitlines())
         for event in commit["events"]
         if event["tag"] == "model.requested"
     ]
@@ -124,7 +124,7 @@ def test_the_figures_that_differ_follow_the_documented_rules():
 def test_the_recorded_log_verifies_and_folds():
     header_line, *lines = RECORDED.read_bytes().splitlines(keepends=True)
     header, chain = chains.open_header(header_line)
-    assert decode_header(header) == Header(LOG, NAME, None, "nachalnik 0.1.0")
+    assert decode_header(header) == HEADER
     state = initial(LOG, NAME)
     count = 0
     for value in chains.open_commits(lines, chain):
@@ -137,10 +137,6 @@ def test_the_recorded_log_verifies_and_folds():
         Text("3"),
         Text("It is 3."),
     ]
-
-
-def test_the_recorded_log_is_what_our_code_records():
-    assert framed(made_again()) == RECORDED.read_bytes().splitlines(keepends=True)
 
 
 def test_a_session_goes_on_after_the_recorded_log():
