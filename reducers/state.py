@@ -161,35 +161,43 @@ def _table() -> dict[type, tuple[tuple[str, Callable[[Any, Any, int], Any]], ...
 
 
 TABLE = _table()
+_Change = tuple[str, Callable[[Any, Any, int], Any], bool]
+PLAN: dict[type, tuple[_Change, ...]] = {
+    kind: (
+        *((field, change, True) for field, change in ([JOINT[kind]] if kind in JOINT else [])),
+        *((field, change, False) for field, change in TABLE.get(kind, ())),
+    )
+    for kind in Event.__args__
+}
+"""By event: the machines that change, in order, and whether they are given the whole state."""
 UNNUMBERED: tuple[type, ...] = BookkeepingEvent.__args__
 NUMBERED = frozenset(RecordedEvent.__args__)
 
 
 def evolve(state: State, event: Event) -> State:
     """Apply one event. Total over every tag ever written; judges nothing."""
+    return _applied(state, (event,))
+
+
+def _applied(state: State, events: Iterable[Event]) -> State:
+    """A new state, changed in place for as long as nobody else has it."""
+    here = state.position + 1
     after = replace(state)
-    _apply(after, event, state.position + 1)
+    seq = 0
+    for event in events:
+        kind = type(event)
+        for field, change, is_joint in PLAN[kind]:
+            part = after if is_joint else getattr(after, field)
+            force_setattr(after, field, change(part, event, here))
+        if kind in NUMBERED:
+            seq = event.seq or seq  # type: ignore[union-attr]
+    if seq:
+        force_setattr(after, "last_seq", seq)
     return after
-
-
-def _apply(state: State, event: Event, here: int) -> None:
-    """Change a state that nobody else has yet."""
-    kind = type(event)
-    if kind in JOINT:
-        field, change = JOINT[kind]
-        force_setattr(state, field, change(state, event, here))
-    if kind in TABLE:
-        for field, change in TABLE[kind]:
-            force_setattr(state, field, change(getattr(state, field), event, here))
-    if kind in NUMBERED and event.seq:  # type: ignore[union-attr]
-        force_setattr(state, "last_seq", event.seq)  # type: ignore[union-attr]
 
 
 def fold(state: State, events: Iterable[Event]) -> State:
     """Apply the events of exactly one commit, and count it."""
-    here = state.position + 1
-    after = replace(state)
-    for event in events:
-        _apply(after, event, here)
-    force_setattr(after, "position", here)
+    after = _applied(state, events)
+    force_setattr(after, "position", state.position + 1)
     return after

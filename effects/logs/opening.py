@@ -33,7 +33,7 @@ from reducers.chain import frame_header
 
 MARK_EVERY: Final = 256
 """Commits between two remembered places: reading from anywhere verifies at most so many more."""
-KEPT_BYTES_MAX: Final = 8 << 20
+KEPT_BYTES_MAX: Final = 64 << 20
 """Values kept from the pass that opens a log, so that folding them does not read them again."""
 
 

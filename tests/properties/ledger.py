@@ -62,7 +62,9 @@ class Ledger:
                 self._end(RunTool, call)
             case e.ToolFinished(call=call):
                 self._end((RunTool, JudgeCall), call)
-            case e.SessionOpened() | e.StateChanged(to=Idle()):
+            case e.SessionOpened():
+                self._end((JudgeCall, RunTool), None)  # what an earlier process did is its own
+            case e.StateChanged(to=Idle()):
                 self._end(JudgeCall, None)  # nobody awaits a judgement any more
             case e.QuestionAnswered(id=id) | e.QuestionLeft(id=id):
                 self.owed.pop(self.questions.pop(id, ""), None)

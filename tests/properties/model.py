@@ -551,7 +551,7 @@ class Model:
             self.say(f"tool.panicked {one.id}")
         item = ContextItem.tool_result(one.id, one.tool, text, is_error)
         self.add(item, mode or ("j" if joins else "o"), True)
-        if one.status == "running" and not answered:
+        if one.status == "running" and one.effect and not answered:
             self.adrift[one.effect] = one.id
         if one.grant is not None:
             self.has_results = True
@@ -587,6 +587,8 @@ class Model:
         for one in left:
             if one.status == "held":
                 self.record_held(one)
+            elif one.status == "running" and not one.effect:
+                self.record(one, wording.cancelled_unknown(reason), True, mode=mode)
             elif one.status == "running":
                 self.announced += 1
                 self.record(one, wording.cancelled_running(reason), True, mode=mode, stop=True)
@@ -638,6 +640,9 @@ class Model:
         self.flag, self.drive = False, ""
         self.give_up_judgements()
         self.adrift = {}
+        for one in self.calls:
+            if one.status == "running":
+                one.effect = ""  # its process is gone, and with it whoever could answer
         self.say("[session.opened]")
         if model and not self.known_model:
             self.known_model = True
@@ -653,9 +658,7 @@ class Model:
             self.enter("idle", ends=True)
         elif self.phase == "requesting":
             self.look()
-        elif self.phase == "executing" or (
-            self.phase == "idle" and any(one.status == "running" for one in self.calls)
-        ):
+        elif self.phase == "executing":
             self.recover_calls()
 
     def recover_calls(self) -> None:
@@ -666,7 +669,6 @@ class Model:
             if one.status != "running":
                 continue
             if one.tool == "safe":
-                self.adrift[one.effect] = one.id
                 one.status = "waiting"
                 self.say(f"[tool.retried {one.id}]")
                 continue
@@ -707,7 +709,7 @@ class Model:
         if not one.known or one.args in MALFORMED or denied:
             return InvalidInput
         self.close_question(id, "retried")
-        if one.status == "running":
+        if one.status == "running" and one.effect:
             self.adrift[one.effect] = one.id
         one.status = "waiting"
         self.say(f"[tool.retried {one.id}]")
@@ -770,7 +772,7 @@ class Model:
         for one in self.calls:
             if one.status == "judging":
                 owed.add(JudgeCall(one.effect, one.id))
-            elif one.status == "running":
+            elif one.status == "running" and one.effect:
                 owed.add(RunTool(one.effect, one.id))
         for question in self.questions:
             if question.effect:

@@ -69,7 +69,7 @@ PLAIN = ("add", "note", "safe", "tells", "add")
 
 
 def running(session: "Session") -> bool:
-    return any(one.status == "running" for one in session.model.calls)
+    return any(one.status == "running" and one.effect for one in session.model.calls)
 
 
 class Session(RuleBasedStateMachine):
@@ -290,7 +290,7 @@ class Session(RuleBasedStateMachine):
     @precondition(running)
     @rule(place=numbers, text=texts, is_error=st.booleans(), crashed=st.booleans())
     def tool_answers(self, place, text, is_error, crashed):
-        left = [one for one in self.model.calls if one.status == "running"]
+        left = [one for one in self.model.calls if one.status == "running" and one.effect]
         one = left[place % len(left)]
         settled = i.ToolSettled(one.effect, ToolOutput(Text(text), is_error), crashed)
 
