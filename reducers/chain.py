@@ -222,9 +222,17 @@ class Verifier:
 
     def open(self, line: bytes) -> bytes:
         """The raw value of the next line. Raises `Damage`, and then stands where it stood."""
-        value, chain = open_commit(self.chain, line)
         position = self.position + 1
-        if not has_position(value, position):
+        value = line[_COMMIT_VALUE : -len(_ENDING)]
+        chain = blake2b(self.chain + value, digest_size=CHAIN_BYTES).digest()
+        opening = b"".join((_COMMIT_OPENING, chain.hex().encode(), _COMMIT_MIDDLE, _VALUE_OPENING))
+        comma = line.find(b",", len(opening), _COMMIT_VALUE + _STAMP_BYTES_MAX)
+        if not (
+            line.startswith(opening)
+            and line.startswith(b',"position":%d,' % position, comma)
+            and line.endswith(_ENDING)
+        ):
+            open_commit(self.chain, line)  # says what is wrong with it, if it is not its place
             raise Damage(f"position {position} is due here, and this commit is not it")
         self.chain = chain
         self.position = position

@@ -333,9 +333,10 @@ def _thick(plain: dict[str, Any], events: tuple[Event, ...], load: Loader | None
 def _whole_events(events: tuple[Event, ...], load: Loader | None) -> tuple[Event, ...]:
     whole: list[Event] | None = None
     for place, event in enumerate(events):
-        if type(event) not in _CARRIERS:
+        kind = type(event)
+        if kind not in _CARRIERS:
             continue
-        content = content_in(event)
+        content = _CARRIERS[kind](event)
         if type(content) is Held and isinstance(content.by, int):
             whole = list(events) if whole is None else whole
             held = content_in(whole[content.by])

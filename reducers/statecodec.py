@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from rpds import HashTrieSet
 
 from reducers.machines.calibration import Calibrations
 from reducers.machines.calls import Call, Calls
@@ -19,7 +18,7 @@ from reducers.state import State
 from reducers.vocabulary.events import Skipped
 from reducers.vocabulary.items import ContextItem
 from reducers.vocabulary.models import Usage
-from reducers.vocabulary.persistent import Vector
+from reducers.vocabulary.persistent import TextSet, Vector
 
 FINGERPRINT = "state-1"
 """Of the vocabulary below. Changed by hand with it; a test holds it against the schema."""
@@ -120,7 +119,7 @@ def decode_state(raw: bytes) -> State:
     for name in ("included", "skipped", "repairs"):
         requests[name] = Vector.of(requests[name])
     calls = _fields(stored.calls)
-    calls["seen"] = HashTrieSet(stored.calls.seen)
+    calls["seen"] = TextSet.of(stored.calls.seen)
     questions = _fields(stored.questions)
     questions["answered"] = Vector.of(stored.questions.answered)
     fields = _fields(stored)

@@ -57,8 +57,7 @@ class LogView:
 def _numbered(scan: Scan) -> Iterator[tuple[int, bytes]]:
     # Not a method: a view that is dropped must close its file at once, so no cycle may hold it.
     try:
-        for value in scan.values():
-            yield scan.position + 1, value
+        yield from enumerate(scan.values(), scan.position + 2)
     finally:
         scan.close()
 

@@ -149,7 +149,7 @@ def repaired(draft: Draft, response: ModelResponse) -> ModelResponse:
     return replace(response, calls=tuple(calls))
 
 
-def _id_problem(id: str, here: list[str], seen: "TextSet") -> str:
+def _id_problem(id: str, here: list[str], seen: TextSet) -> str:
     if not id:
         return "it was left empty"
     if id in here:
@@ -157,7 +157,7 @@ def _id_problem(id: str, here: list[str], seen: "TextSet") -> str:
     return "it was reused from earlier in the session" if id in seen else ""
 
 
-def _fresh_id(index: int, here: list[str], seen: "TextSet") -> str:
+def _fresh_id(index: int, here: list[str], seen: TextSet) -> str:
     """`call_<index>`, or the first `call_<index>_<n>` that is free; found by doubling, so that a
     provider that never gives ids does not cost more with each reply."""
 

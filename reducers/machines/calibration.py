@@ -1,6 +1,7 @@
 """What each model taught about our estimates: two integer totals; the scale is derived.
 
-I-CALIBRATION-1  Totals only grow, and only by pairs an event declares to teach something.
+I-CALIBRATION-1  Totals only grow, by pairs an event declares to teach something, until the counter
+                 is changed: they are in its units.
 """
 
 from collections.abc import Callable

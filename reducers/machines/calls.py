@@ -78,19 +78,20 @@ class Calls(Struct, frozen=True, gc=False, omit_defaults=True):
     """Some prepared call of the batch has its result."""
     adrift: tuple[tuple[str, str], ...] = ()
     """(effect, call) of runs whose call got a result without them: their answer will be late."""
-    seen: "TextSet" = NO_TEXTS
+    seen: TextSet = NO_TEXTS
 
 
-def _put(batch: tuple[Call, ...], call: Call) -> tuple[Call, ...]:
-    """The batch with a call in the place of its older self."""
-    return tuple([call if one.id == call.id else one for one in batch])
+def _with(calls: Calls, call: Call) -> Calls:
+    """With a call of the batch in the place of its older self."""
+    batch = calls.batch
+    if len(batch) == 1:
+        return replace(calls, batch=(call,))
+    return replace(calls, batch=tuple([call if one.id == call.id else one for one in batch]))
 
 
 def changed(calls: Calls, name: str, **fields: Any) -> Calls:
     call = find(calls, name)
-    return (
-        calls if call is None else replace(calls, batch=_put(calls.batch, replace(call, **fields)))
-    )
+    return calls if call is None else _with(calls, replace(call, **fields))
 
 
 def turn_recorded(calls: Calls, event: ModelFinished, here: int) -> Calls:
@@ -105,6 +106,12 @@ def turn_recorded(calls: Calls, event: ModelFinished, here: int) -> Calls:
         has_results=False,
         seen=seen,
     )
+
+
+def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    if names and names[0] == name:
+        return names[1:]
+    return tuple([one for one in names if one != name])
 
 
 def requested(
@@ -122,7 +129,7 @@ def requested(
     return replace(
         calls,
         batch=(*calls.batch, call),
-        proposed=tuple([one for one in calls.proposed if one != event.call]),
+        proposed=_without(calls.proposed, event.call),
     )
 
 
@@ -152,9 +159,11 @@ def permission_requested(calls: Calls, event: PermissionRequested, here: int) ->
 
 
 def permission_decided(calls: Calls, event: PermissionDecided, here: int) -> Calls:
-    return changed(
-        calls,
-        event.call,
+    call = find(calls, event.call)
+    if call is None:
+        return calls
+    decided = replace(
+        call,
         status="prepared",
         effect="",
         question=event.id,
@@ -162,15 +171,17 @@ def permission_decided(calls: Calls, event: PermissionDecided, here: int) -> Cal
         source=event.source,
         why=event.reason,
     )
+    return _with(calls, decided)
 
 
 def started(calls: Calls, event: ToolStarted, here: int) -> Calls:
-    effect = f"{here}.{event.effect}"
     call = find(calls, event.call)
-    key = call.key if call is not None and call.key else effect
-    return changed(
-        calls, event.call, status="running", effect=effect, key=key, attempt=event.attempt
-    )
+    if call is None:
+        return calls
+    effect = f"{here}.{event.effect}"
+    key = call.key or effect
+    begun = replace(call, status="running", effect=effect, key=key, attempt=event.attempt)
+    return _with(calls, begun)
 
 
 def answered(calls: Calls, event: CallAnswered, here: int) -> Calls:
@@ -191,9 +202,9 @@ def finished(calls: Calls, event: ToolFinished, here: int) -> Calls:
     adrift = calls.adrift
     if call.status == "running" and call.effect and event.effect is None:
         adrift = (*adrift, (call.effect, call.id))
-    batch = _put(calls.batch, replace(call, status="done", output=None))
+    done = _with(calls, replace(call, status="done", output=None))
     has_results = calls.has_results or call.grant is not None
-    return replace(calls, batch=batch, has_results=has_results, adrift=adrift)
+    return replace(done, has_results=has_results, adrift=adrift)
 
 
 def retried(calls: Calls, event: ToolRetried, here: int) -> Calls:

@@ -81,8 +81,18 @@ def opened(context: Context, event: SessionOpened, here: int) -> Context:
 
 
 def added(context: Context, event: ContextAdded, here: int) -> Context:
-    noted = _note(context, event.undo, here, (event.item.id, None), by_loop=event.turn > 0)
-    return _place(noted, event.item.id, event.item)
+    item = event.item
+    items = context.items
+    noted = _note(context, event.undo, here, (item.id, None), event.turn > 0)
+    missing = item.id - len(items) - 1
+    if missing < 0:
+        return _place(noted, item.id, item)
+    if missing:
+        items = items.extend([None] * missing)
+    items, count = items.append(item), context.count + 1
+    if sends_content(item.state):
+        return replace(noted, items=items, count=count, tokens=context.tokens + item.tokens)
+    return replace(noted, items=items, count=count, withheld=context.withheld + item.tokens)
 
 
 def changed(context: Context, event: ContextChanged, here: int) -> Context:
@@ -170,29 +180,16 @@ def _edit(
 
 def _place(context: Context, id: int, after: ContextItem | None) -> Context:
     """Put an item (or its absence) in its place and keep the sums right."""
-    index = id - 1
-    items = context.items
+    before = item(context, id)
     count, tokens, withheld = context.count, context.tokens, context.withheld
-    before = None
-    if index < len(items):
-        before = items[index]
-        items = items.set(index, after)
-    else:
-        for _ in range(len(items), index):
-            items = items.append(None)
-        items = items.append(after)
-    if before is not None:
-        count -= 1
-        if sends_content(before.state):
-            tokens -= before.tokens
-        else:
-            withheld -= before.tokens
-    if after is not None:
-        count += 1
-        if sends_content(after.state):
-            tokens += after.tokens
-        else:
-            withheld += after.tokens
+    for one, sign in ((before, -1), (after, 1)):
+        if one is not None:
+            count += sign
+            if sends_content(one.state):
+                tokens += sign * one.tokens
+            else:
+                withheld += sign * one.tokens
+    items = context.items.set(id - 1, after)
     return replace(context, items=items, count=count, tokens=tokens, withheld=withheld)
 
 
@@ -205,10 +202,13 @@ def _note(context: Context, undo: UndoMode, here: int, edit: Edit, by_loop: bool
     if undo == "join" and context.loop_point:
         return _into_loop_point(context, edit)
     number = context.points + 1
+    older = context.undo
+    if len(older) >= context.depth:
+        older = older[len(older) + 1 - context.depth :]
     point = UndoPoint(number, here, NO_EDITS.append(edit))
     return replace(
         context,
-        undo=_bounded((*context.undo, point), context.depth),
+        undo=(*older, point) if context.depth else (),
         redo=(),
         points=number,
         loop_point=number if by_loop else context.loop_point,

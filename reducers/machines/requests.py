@@ -54,10 +54,12 @@ class Requests(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def spliced(old: Vector[T], splice: Splice[T]) -> Vector[T]:
-    keep, put = splice.keep, splice.put
+    keep, cut, put = splice.keep, splice.cut, splice.put
+    if not (keep or cut or put):
+        return old
     if keep == len(old):
-        return old.extend(put) if put else old
-    return old.take(keep).extend(put + old.slice(keep + splice.cut))
+        return old.extend(put)
+    return old.take(keep).extend(put + old.slice(keep + cut))
 
 
 def state_changed(requests: Requests, event: StateChanged, here: int) -> Requests:

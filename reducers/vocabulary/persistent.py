@@ -1,22 +1,19 @@
-"""Collections whose old versions stay cheap: a vector, and one map and one set keyed by text.
+"""Collections whose old versions stay cheap: a vector, and a set of texts.
 
 The vector is a radix tree of tuples, 32 wide, with its last leaf apart. Appending copies that
-leaf, changing a place copies one path, taking a shorter version copies nothing but a leaf. Maps and
-sets are only ever looked up or iterated through `sorted`: their own order differs from run to run.
+leaf, changing a place copies one path, taking a shorter version copies nothing but a leaf.
+
+The set only grows. Its versions share one dictionary, in which each text has its number: a version
+holds those below its count. What belongs to it is therefore fixed when it is made, whatever is added
+later.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
-from rpds import HashTrieMap, HashTrieSet
 
 T = TypeVar("T")
-
-# Quoted: the compiled classes cannot be subscripted when the program runs.
-TextMap: TypeAlias = "HashTrieMap[str, T]"
-TextSet: TypeAlias = "HashTrieSet[str]"
-NO_TEXTS: TextSet = HashTrieSet()
 
 BITS = 5
 WIDTH = 1 << BITS
@@ -52,13 +49,16 @@ class Vector(Struct, Generic[T], frozen=True, gc=False, eq=False):
         return self._count
 
     def __getitem__(self, index: int) -> T:
+        tail = self._tail
+        place = index - self._count + len(tail)
+        if 0 <= place < len(tail):
+            return tail[place]
         if index < 0:
             index += self._count
         if not 0 <= index < self._count:
             raise IndexError(index)
-        border = self._count - len(self._tail)
-        if index >= border:
-            return self._tail[index - border]
+        if index >= self._count - len(tail):
+            return self[index]
         node = self._root
         for level in range(self._depth, 0, -1):
             node = node[(index >> (BITS * level)) & MASK]
@@ -73,6 +73,9 @@ class Vector(Struct, Generic[T], frozen=True, gc=False, eq=False):
 
     def extend(self, values: Iterable[T]) -> "Vector[T]":
         left = tuple(values)
+        tail = self._tail + left
+        if len(tail) <= WIDTH:
+            return Vector(self._count + len(left), self._depth, self._root, tail)
         grown = self
         while left:
             room = WIDTH - len(grown._tail)
@@ -222,3 +225,56 @@ def _same_edge(mine: _Node, my_depth: int, old: _Node, old_depth: int, last: int
             return False
         mine, old, my_depth = mine[place], old[place], my_depth - 1
     return True
+
+
+class TextSet(Struct, frozen=True, gc=False, eq=False):
+    """An immutable set of texts; iterated in the order they were added in.
+
+    Adding to the newest version costs no more than adding to a dictionary, and adding to an older
+    one copies it, once.
+    """
+
+    _count: int
+    _known: dict[str | int, int | str]
+    """Of each text its number, and of each number its text."""
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "TextSet":
+        given = dict.fromkeys(texts)
+        known: dict[str | int, int | str] = dict(enumerate(given))
+        known.update(zip(given, range(len(given)), strict=True))
+        return cls(len(given), known)
+
+    def __contains__(self, text: str) -> bool:
+        return self._known.get(text, self._count) < self._count  # type: ignore[operator]
+
+    def insert(self, text: str) -> "TextSet":
+        count, known = self._count, self._known
+        if text in self:
+            return self
+        # Who puts down a number first may go on from here: one step, whatever other threads do.
+        if not count or known.setdefault(count, text) != text:
+            known = TextSet.of(self)._known
+            known[count] = text
+        known[text] = count
+        return TextSet(count + 1, known)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._known.__getitem__, range(self._count))  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TextSet):
+            return NotImplemented
+        return self._count == other._count and all(text in other for text in self)
+
+    def __hash__(self) -> int:
+        return hash(self._count)
+
+    def __repr__(self) -> str:
+        return f"TextSet({self._count} texts)"
+
+
+NO_TEXTS = TextSet.of(())
