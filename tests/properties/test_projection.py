@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reducers import Reducer, step
-from reducers.linear import LinearProjector
+from reducers.linear import LinearProjector, Projection
 from reducers.machines.calibration import Calibration
 from reducers.machines.context import present
 from reducers.machines.requests import spliced
@@ -123,6 +123,23 @@ def test_segments_make_of_the_items_what_one_stretch_makes(moves, projector):
         assert list(projected.values(name)) == list(getattr(whole, name)), name
     counted = [COUNTER.count_message(message) for message in whole.messages]
     assert projected.tokens(COUNTER, TAUGHT) == sum(COUNTER.price(raw, TAUGHT) for raw in counted)
+
+
+def test_the_projection_of_a_state_is_that_of_its_projector():
+    player = Editor().play([("push_many", 40, 3), ("push_talk", 0, 0)])
+    items = present(player.state.context)
+    for projector in (LinearProjector(), LinearProjector(repair_orphans=False), Mirror()):
+        mine, whole = Reducer(projector).projection(player.state), projector.project(items)
+        assert list(mine.messages) == list(whole.messages)
+        assert list(mine.included) == list(whole.included)
+
+
+class Mirror:
+    """A projector of somebody's: what people said, twice."""
+
+    def project(self, items):
+        whole = LinearProjector().project(one for one in items if one.source == "user")
+        return Projection(whole.messages * 2, whole.included * 2, ())
 
 
 @given(moves_of(*GROWING, max_size=8))

@@ -15,7 +15,7 @@ from reducers.vocabulary.content import (
     ToolCall,
 )
 from reducers.vocabulary.events import Skipped
-from reducers.vocabulary.items import ContextItem
+from reducers.vocabulary.items import AssistantMessage, ContextItem
 from reducers.vocabulary.json import Json
 from reducers.vocabulary.messages import Message
 
@@ -249,6 +249,13 @@ def test_blocks_can_be_sent_as_blocks():
     assert first.content == Blocks(ORDERED.blocks[:4]), "the unanswered call alone is gone"
     assert first.tool_calls == ()
     assert last.content == Blocks((TextBlock(Text("x")),))
+
+
+def test_what_the_provider_attached_to_a_turn_goes_back_with_it():
+    kind = AssistantMessage(extra=SIGNED)
+    turn = replace(ContextItem.assistant("x"), kind=kind)
+    for options in ({}, {"send_blocks": True}):
+        assert project(turn, **options).messages[0].extra == SIGNED
 
 
 def test_thinking_goes_out_or_stays():

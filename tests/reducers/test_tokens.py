@@ -167,6 +167,17 @@ def test_a_report_corrects_what_is_counted_from_then_on():
     assert [moved.id for moved in step.events[0].moved] == [1], "the others were counted since"
 
 
+def test_a_recount_tells_the_sum_of_what_is_sent():
+    core = asked("x" * 4000)
+    core.push("y" * 4000)
+    core.feed(i.SetState((2,), "excluded"))
+    core.say("", Usage(2000, 1))
+    recounted = core.feed(i.RecountItems()).events[0]
+    assert (recounted.tokens_before, recounted.tokens_after) == (1000, 2000)
+    assert [moved.id for moved in recounted.moved] == [1, 2]
+    assert (core.state.context.tokens, core.state.context.withheld) == (2000, 2000)
+
+
 def test_undo_measures_what_comes_back_anew():
     core = asked("x" * 4000)
     core.feed(i.SetState((1,), "excluded"))

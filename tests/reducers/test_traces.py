@@ -9,6 +9,7 @@ from textwrap import dedent
 import pytest
 from msgspec.structs import replace
 
+from reducers import outstanding
 from reducers.vocabulary import inputs as i
 from reducers.vocabulary.content import Text
 from reducers.vocabulary.models import ModelResponse, Usage
@@ -407,6 +408,7 @@ def test_a_tool_that_cannot_tell_leaves_the_question_to_people():
     core = asked("c1", tools=[RECONCILES])
     core.reopen([RECONCILES])
     core.feed(i.OutcomeReconciled(core.reconciling("c1")))
+    assert outstanding(core.state) == (), "it is asked once"
     core.feed(i.RetryOutcome("c1"))
     core.feed(i.RunTurn())
     same(

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reducers.vocabulary.json import (
+    DEPTH_MAX,
     DIGITS_MAX,
     EMPTY_OBJECT,
     NULL,
@@ -112,6 +113,17 @@ def test_json_06_what_would_stall_is_refused_at_once(args):
     began = time.perf_counter()
     assert object_problem(args)
     assert time.perf_counter() - began < 1.0
+
+
+def test_only_nesting_is_deep():
+    """Neither brackets beside each other nor those inside of a text count."""
+    assert parse("[" + "[]," * 500 + "[]]") == [[]] * 501
+    assert parse('{"a":"' + "[{" * 500 + '"}') == {"a": "[{" * 500}
+    quoted = ['a "quoted [[[ bracket\\'] * 500
+    assert parse(compact(quoted)) == quoted
+    deepest = "[" * DEPTH_MAX + "]" * DEPTH_MAX
+    assert object_problem(f"[{deepest}]") == f"it is nested more than {DEPTH_MAX} deep"
+    assert parse(deepest) is not None
 
 
 def test_json_06_the_longest_number_that_is_read():

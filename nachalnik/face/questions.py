@@ -1,0 +1,97 @@
+"""Questions and calls: what is open, and how it is answered."""
+
+from nachalnik.face.base import Face
+from nachalnik.reports import (
+    OutcomeQuestion,
+    PendingCall,
+    PermissionQuestion,
+    UnansweredCall,
+)
+from reducers.absorb.calls import unanswered
+from reducers.machines import calls as calls_machine
+from reducers.vocabulary.content import content_of
+from reducers.vocabulary.errors import (
+    InvalidInput,
+)
+from reducers.vocabulary.inputs import (
+    DecidePermission,
+    RetryOutcome,
+    SettleOutcome,
+)
+from reducers.vocabulary.phases import Phase
+from reducers.vocabulary.policies import Grant
+from reducers.vocabulary.tools import ToolOutput
+
+
+class QuestionsFace(Face):
+    """Permissions, unknown outcomes, and the calls that wait."""
+
+    def decide(self, id: int, grant: Grant, *, args: str = "", reason: str = "") -> Phase:
+        """Answer one permission question. `args`, if given, is the digest that was shown.
+
+        Raises `AlreadyResolved` with how, `UnknownPermission` for what was never asked.
+        """
+        if grant not in ("allow", "deny"):
+            raise InvalidInput(f"{grant!r} is no answer: use 'allow' or 'deny'")
+        self._apply(DecidePermission(id, grant, args, reason))
+        return self.state()
+
+    def pending_questions(self) -> list[PermissionQuestion | OutcomeQuestion]:
+        """Every open decision, in order."""
+        state = self._writer.state
+        found: list[PermissionQuestion | OutcomeQuestion] = []
+        for question in state.questions.open:
+            call = calls_machine.find(state.calls, question.call)
+            tool, args = ("", "{}") if call is None else (call.tool, call.args)
+            if question.kind == "outcome":
+                found.append(OutcomeQuestion(question.id, question.call, tool, args))
+            else:
+                found.append(
+                    PermissionQuestion(
+                        question.id,
+                        question.call,
+                        tool,
+                        question.capabilities,
+                        args,
+                        question.args,
+                    )
+                )
+        return found
+
+    def pending_permissions(self) -> list[PermissionQuestion]:
+        return [one for one in self.pending_questions() if isinstance(one, PermissionQuestion)]
+
+    def pending_calls(self) -> list[PendingCall]:
+        """Every prepared call that has not run, answered or not, in the model's order."""
+        calls = calls_machine.with_status(self._writer.state.calls, "prepared")
+        return [PendingCall(call.id, call.tool, call.args, call.grant) for call in calls]
+
+    def unanswered_calls(self) -> list[UnansweredCall]:
+        """Calls without a result that nothing will answer by itself."""
+        state = self._writer.state
+        return [
+            UnansweredCall(
+                call.id,
+                call.tool,
+                call.args,
+                f"{state.session.log}:{call.key}" if call.key else "",
+                call.status == "running",
+            )
+            for call in unanswered(state)
+        ]
+
+    def retry(self, call: str) -> Phase:
+        """Order a call whose outcome is unknown to be started again, under the same key."""
+        self._apply(RetryOutcome(call))
+        return self.state()
+
+    def settle(self, call: str, output: object, is_error: bool = False) -> Phase:
+        """Say how a call ended whose outcome is unknown."""
+        given = (
+            output if isinstance(output, ToolOutput) else ToolOutput(content_of(output), is_error)
+        )
+        self._apply(SettleOutcome(call, given))
+        return self.state()
+
+    def fail(self, call: str, text: str) -> Phase:
+        return self.settle(call, text, is_error=True)
