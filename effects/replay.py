@@ -5,6 +5,7 @@ Both run offline, with no provider and no tool. A divergence is a value, not an 
 
 import contextlib
 import gc
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,10 +39,17 @@ def restore(log: EventLog) -> State:
     cache = None if read_cache is None else read_cache()
     if cache is not None and cache.fingerprint == FINGERPRINT:
         state = decode_state(cache.state)
+    values = log.values(state.position)
     with _without_collection():
-        for value in log.values(state.position):
-            state = fold(state, decode_stored(value, log.content).events)
+        while batch := list(itertools.islice(values, BATCH)):
+            for events in [decode_stored(value, log.content).events for value in batch]:
+                state = fold(state, events)
     return state
+
+
+BATCH = 64
+"""Commits decoded before they are folded: taking turns, decoder and fold would drive each other out
+of the processor's caches (a tenth slower)."""
 
 
 @contextlib.contextmanager

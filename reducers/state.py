@@ -137,7 +137,9 @@ def _request_tool(state: State, event: ToolRequested, here: int) -> Calls:
 
 
 def _request_model(state: State, event: ModelRequested, here: int) -> Requests:
-    return requests.requested(state.requests, event, here, str(state.parts.model))
+    last = state.requests
+    is_same = last.model and last.model_at == event.model
+    return requests.requested(last, event, here, last.model if is_same else str(state.parts.model))
 
 
 def _observe(state: State, event: CounterObserved, here: int) -> Calibrations:

@@ -4,8 +4,7 @@ The vector is a radix tree of tuples, 32 wide, with its last leaf apart. Appendi
 leaf, changing a place copies one path, taking a shorter version copies nothing but a leaf.
 
 The set only grows. Its versions share one dictionary, in which each text has its number: a version
-holds those below its count. What belongs to it is therefore fixed when it is made, whatever is added
-later.
+holds those below its count. What belongs to it is fixed when it is made, whatever is added later.
 """
 
 from collections.abc import Iterable, Iterator

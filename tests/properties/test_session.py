@@ -378,11 +378,12 @@ class Session(RuleBasedStateMachine):
     def the_loop_stands_where_it_must(self):
         loop = self.core.state.loop
         assert name_of(loop.phase) == self.model.phase
-        assert [loop.turn, loop.is_open, loop.is_interrupted, loop.drive] == [
+        assert [loop.turn, loop.is_open, loop.is_interrupted, loop.drive, loop.requests] == [
             self.model.turn,
             self.model.is_open,
             self.model.flag,
             self.model.drive or "none",
+            self.model.requests,
         ]
 
     @invariant()
