@@ -90,7 +90,9 @@ def _differences(draft: Draft, input: SessionOpened) -> None:
 
 
 def _sorted(tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-    return tuple(sorted(tools, key=lambda spec: spec.id))
+    """By id, one an id: of two that share one the later counts."""
+    by_id = {spec.id: spec for spec in tools}
+    return tuple([by_id[id] for id in sorted(by_id)])
 
 
 # -- recovery ----------------------------------------------------------------------------------

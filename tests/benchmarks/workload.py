@@ -29,18 +29,25 @@ COMMITS_A_ROUND = 2
 class Caller:
     """A provider that asks for one call a round, `rounds` times, and then ends the turn.
 
-    `stamps` says how much CPU time the process had used, in seconds, when the request of a round
-    arrived: of the rounds in `marks`, of the first and of the one that ends the turn.
+    `stamps` holds what the clock said, in seconds, when the request of a round arrived: of the
+    rounds in `marks`, of the first and of the one that ends the turn. The clock is the CPU time
+    the process has used, unless another is given.
     """
 
     def __init__(
-        self, rounds: int, marks: Iterable[int] = (), *, reports_usage: bool = False
+        self,
+        rounds: int,
+        marks: Iterable[int] = (),
+        *,
+        reports_usage: bool = False,
+        clock: Callable[[], float] = process_time,
     ) -> None:
         self.rounds = rounds
         self.stamps: dict[int, float] = {}
         self._marks = {0, rounds, *marks}
         self._number = 0
         self._reports_usage = reports_usage
+        self._clock = clock
 
     def info(self) -> ModelInfo:
         return ModelInfo("bench", "caller", tool_calling=True)
@@ -49,7 +56,7 @@ class Caller:
         number = self._number
         self._number += 1
         if number in self._marks:
-            self.stamps[number] = process_time()
+            self.stamps[number] = self._clock()
         usage = None
         if self._reports_usage:
             # What real ones report is near the estimate and never twice in the same proportion.
@@ -60,7 +67,7 @@ class Caller:
         return ModelResponse(calls=(call,), stop="tool_use", usage=usage)
 
     def took(self, first: int = 0, last: int | None = None) -> float:
-        """CPU seconds from the request of round `first` to that of round `last`."""
+        """Seconds from the request of round `first` to that of round `last`."""
         return self.stamps[self.rounds if last is None else last] - self.stamps[first]
 
 

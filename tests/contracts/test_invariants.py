@@ -23,9 +23,14 @@ def test_each_invariant_of_a_machine_stands_on_the_page():
 def test_each_test_it_names_exists():
     for name in re.findall(r"`(tests/[a-z_/]+\.py)`", PAGE):
         assert (ROOT / name).is_file(), name
-    laws = (ROOT / "tests" / "properties" / "test_laws.py").read_text(encoding="utf-8")
-    for name in re.findall(r"`(test_law\w*)(?:\[\d+\])?`", PAGE):
-        assert f"def {name}(" in laws, name
+    properties = "".join(
+        path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / "tests" / "properties").glob("test_*.py"))
+    )
+    for name in re.findall(r"`(test_\w+)(?:\[[\w-]+\])?`", PAGE):
+        assert f"def {name}(" in properties, name
+    for number in re.findall(r"`test_invariant\[([\w-]+)\]`", PAGE):
+        assert f'"{number}": ' in properties, number
 
 
 def test_each_law_has_its_number():

@@ -1,8 +1,15 @@
 """Histories for properties: short lists of moves to shrink to, and long ones."""
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.properties.player import ANYTHING, CONFIGS, POLICIES, Move
+
+
+def examples(count: int, **how: int) -> settings:
+    """So many examples for each hundred of the profile in force."""
+    return settings(max_examples=max(5, count * settings.default.max_examples // 100), **how)
+
 
 NUMBERS = st.integers(0, 60)
 

@@ -3,17 +3,18 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reducers import State
 from reducers.machines import calls as calls_machine
 from reducers.machines import parts
 from reducers.machines.context import present
+from reducers.machines.questions import how_answered
 from reducers.vocabulary import events as e
 from reducers.vocabulary.items import sends_content
 from reducers.vocabulary.phases import Finished, Idle, Requesting
-from tests.properties.histories import histories, settings_of_a_session
+from tests.properties.histories import examples, histories, settings_of_a_session
 from tests.properties.player import ANYTHING, Player, moves_from
 from tests.reducers.driving import LOG, NAME
 
@@ -268,8 +269,9 @@ def question_2(player: Player) -> None:
                     pass
         after = made.state.questions
         assert {one.id for one in after.open} <= asked
-        assert all(str(id) in after.answered for id in ends)
-        assert set(before.questions.answered) <= set(after.answered)
+        assert all(how_answered(after, id) for id in ends)
+        for id in range(1, before.questions.next_id):
+            assert not how_answered(before.questions, id) or how_answered(after, id)
         about = [one.call for one in after.open]
         assert len(about) == len(set(about))
         assert all(calls_machine.find(made.state.calls, name) for name in about)
@@ -314,7 +316,7 @@ INVARIANTS: dict[str, Check] = {
 
 @pytest.mark.parametrize("number", INVARIANTS)
 @given(player=played())
-@settings(max_examples=25)
+@examples(25)
 def test_invariant(number, player):
     INVARIANTS[number](player)
 
@@ -327,7 +329,7 @@ def test_invariants_over_a_long_history(seed):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(2000, 2200))
+@pytest.mark.parametrize("seed", range(2000, 2060))
 def test_invariants_over_many_long_histories(seed):
     player = Player(seed % 5, seed // 5 % 4).play(moves_from(seed, 400, ANYTHING))
     for check in INVARIANTS.values():

@@ -3,7 +3,7 @@
 import hashlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reducers import Reducer, step
@@ -21,7 +21,7 @@ from reducers.vocabulary.events import ModelRequested
 from reducers.vocabulary.items import ContextItem
 from reducers.vocabulary.json import Json
 from reducers.vocabulary.persistent import Vector
-from tests.properties.histories import histories, moves_of, settings_of_a_session
+from tests.properties.histories import examples, histories, moves_of, settings_of_a_session
 from tests.properties.player import MOVES, Player, pushed
 from tests.properties.strategies import encode
 from tests.reducers.driving import Core, started
@@ -49,13 +49,20 @@ def fresh(state: State, projector: LinearProjector) -> Projected:
 # Long ones, so that there are segments: many pushes a move, then edits all over.
 
 
+def _to_a_cut(player, a, b):
+    """As many items as bring the tail to the length at which the next item closes it."""
+    tail = fresh(player.state, LinearProjector()).tail
+    count = -len(tail.items) % SEGMENT_MIN or SEGMENT_MIN
+    return i.PushItems(tuple(ContextItem.user(f"{n}") for n in range(count - b % 2)))
+
+
 def _block(player, n):
     """Mostly the ids of a stretch of its own, so that pairs seldom lie across a cut."""
     return f"{player.state.position}." if n % 8 else ""
 
 
 GROWING = (
-    *("push_many", "push_talk") * 3,
+    *("push_many", "push_talk", "push_to_a_cut") * 2,
     *("push", "supersede", "set_state", "replace", "annotate", "redo"),
     *("undo", "set_state") * 2,
 )
@@ -65,6 +72,8 @@ MANY = {
         tuple(pushed(a + n, b + n * n, _block(p, b)) for n in range(a % 45))
     ),
     "push_talk": lambda p, a, b: i.PushItems(tuple(ContextItem.user(f"{n}") for n in range(40))),
+    "push_to_a_cut": _to_a_cut,
+    "push_call": lambda p, a, b: i.PushItems((ContextItem.assistant("", (MOVE_CALL,)),)),
 }
 PROJECTORS = st.builds(
     LinearProjector,
@@ -94,7 +103,19 @@ class Editor(Player):
     PROJECTORS,
     st.lists(st.integers(0, 12), min_size=1, max_size=3),
 )
-@settings(max_examples=150)
+@example(
+    # a segment is closed by an item that an undo then removes
+    [("push_to_a_cut", 0, 0), ("push", 7, 0), ("undo", 0, 0)],
+    LinearProjector(),
+    [0],
+)
+@example(
+    # an answer to a call that an earlier segment has given up
+    [("push", 2, 0), ("push_talk", 0, 0), ("push_call", 0, 0), ("push_talk", 0, 0), ("push", 4, 0)],
+    LinearProjector(),
+    [2],
+)
+@examples(150)
 def test_projecting_from_any_earlier_projection_is_projecting(moves, projector, keep):
     """`project(v, any earlier p) == project(v)`, digest and cuts included."""
     player = Editor()
@@ -113,7 +134,7 @@ def test_projecting_from_any_earlier_projection_is_projecting(moves, projector, 
 
 
 @given(moves_of(*GROWING, max_size=12), PROJECTORS)
-@settings(max_examples=100)
+@examples(100)
 def test_segments_make_of_the_items_what_one_stretch_makes(moves, projector):
     """Cutting changes no message and no word about them."""
     player = Editor().play(moves)
@@ -143,7 +164,7 @@ class Mirror:
 
 
 @given(moves_of(*GROWING, max_size=8))
-@settings(max_examples=60)
+@examples(60)
 def test_a_cut_looks_only_backward_and_at_the_next_item(moves):
     """What is closed stays closed when the context grows, whatever comes (but for a split pair)."""
     player = Editor().play(moves)
@@ -212,7 +233,7 @@ def test_a_splice_keeps_the_longest_prefix_then_the_longest_suffix(old, new):
 
 
 @given(histories, settings_of_a_session)
-@settings(max_examples=40)
+@examples(40)
 def test_what_a_request_says_does_not_depend_on_what_was_kept(moves, setting):
     """A fresh reducer, and one that was last asked about a later state, give the same bytes."""
     player = Player(*setting).play(moves)

@@ -1,7 +1,7 @@
 """Claim tickets: what the world needs for each, and when it is too late to ask."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from reducers import (
     Effect,
@@ -19,7 +19,7 @@ from reducers.vocabulary.effects import CallModel, JudgeCall, RunTool, StopModel
 from reducers.vocabulary.errors import StaleEffect
 from reducers.vocabulary.events import PermissionDecided, PermissionRequested, TimerStarted
 from reducers.vocabulary.json import Json
-from tests.properties.histories import histories, settings_of_a_session
+from tests.properties.histories import examples, histories, settings_of_a_session
 from tests.properties.player import Player
 from tests.reducers.driving import CODE, LOG, MODEL, Core, call, started
 
@@ -115,7 +115,7 @@ def test_a_timer_is_seconds():
 
 
 @given(histories, settings_of_a_session)
-@settings(max_examples=40)
+@examples(40)
 def test_every_effect_can_be_rendered_right_after_its_step(moves, setting):
     player = Player(*setting).play(moves)
     for _, _, made in player.transitions:

@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from reducers import Commit, codec, fold, initial
 from reducers.codec import (
@@ -27,7 +27,7 @@ from reducers.vocabulary.json import Json
 from reducers.vocabulary.models import ModelResponse, Usage
 from reducers.vocabulary.policies import PolicyInfo
 from reducers.vocabulary.tools import ToolOutput
-from tests.properties.histories import histories
+from tests.properties.histories import examples, histories
 from tests.properties.player import Player
 from tests.reducers.driving import ADD, CODE, LOG, NAME, Core, call, started
 
@@ -233,7 +233,7 @@ def test_an_input_that_cannot_be_read_says_where_and_does_not_stop_a_fold():
 
 
 @given(histories)
-@settings(max_examples=30)
+@examples(30)
 def test_a_log_folds_with_every_input_removed(moves):
     player = Player().play(moves)
     state = initial(LOG, NAME)

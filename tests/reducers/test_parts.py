@@ -54,6 +54,15 @@ def test_tools_are_sorted_and_a_spec_that_changed_in_place_is_quiet():
     assert said(core, tools=(NOTE,)) == ["tools.changed"]
 
 
+def test_of_two_tools_that_share_an_id_the_later_counts():
+    core = started()
+    later = replace(ADD, description="Add.")
+    assert said(core, tools=(ADD, NOTE, later)) == ["[parts.described]"]
+    assert core.state.parts.tools == (later, NOTE)
+    core.feed(i.SessionOpened(tools=(later, ADD)))
+    assert core.state.parts.tools == (ADD,)
+
+
 def test_an_opened_session_has_what_its_process_brought():
     core = started(ALLOW_ADD)
     core.reopen(tools=(ADD,), model=None, policy=None)

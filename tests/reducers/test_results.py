@@ -6,7 +6,13 @@ from msgspec.structs import replace
 from reducers import wording
 from reducers.vocabulary import inputs as i
 from reducers.vocabulary.content import JsonContent, Text, content_len
-from reducers.vocabulary.errors import AlreadyResolved, UnknownPermission
+from reducers.vocabulary.errors import (
+    AlreadyResolved,
+    Busy,
+    InvalidInput,
+    UnknownCall,
+    UnknownPermission,
+)
 from reducers.vocabulary.events import StepFailed, ToolFinished
 from reducers.vocabulary.items import ContextItem, ToolResult
 from reducers.vocabulary.json import Json
@@ -269,6 +275,44 @@ def test_a_question_of_another_kind_says_what_to_call():
     core.reopen()
     with pytest.raises(UnknownPermission, match="retry, settle or fail"):
         core.feed(i.DecidePermission(2, "allow"))
+
+
+def test_no_order_runs_a_call_that_cannot_be_run():
+    core = asked("c1", call("c2", "nonsense"), call("c3", "add", "[1]"), call("c4"), policy=CODE)
+    core.feed(i.DriverLeft())
+    for name, why in (("c2", "no tool 'nonsense'"), ("c3", "a list")):
+        with pytest.raises(InvalidInput, match=why):
+            core.feed(i.RetryOutcome(name))
+    core.feed(i.RetryOutcome("c4"))
+    assert [told(event) for event in core.commits[-1].events] == [
+        "[tool.retried c4]",
+        "permission.decided 2 c4 allow/user",
+        ">ready{c4}",
+    ]
+    refused = asked("c1", "c2", policy=ASK)
+    refused.feed(i.DecidePermission(1, "allow"))
+    refused.feed(i.DecidePermission(2, "deny"))
+    refused.feed(i.RunStep())
+    refused.feed(i.DriverLeft())
+    with pytest.raises(InvalidInput, match="refused"):
+        refused.feed(i.RetryOutcome("c2"))
+
+
+def test_a_call_nobody_waits_for_is_known_by_its_name():
+    core = asked("c1")
+    core.result("c1")
+    for name, error in (("c1", AlreadyResolved), ("nobody", UnknownCall)):
+        with pytest.raises(error, match=name):
+            core.feed(i.SettleOutcome(name, ToolOutput(Text("x"))))
+    waiting = asked("c1", policy=ASK)
+    with pytest.raises(UnknownCall, match="permission"):
+        waiting.feed(i.RetryOutcome("c1"))
+    waiting.feed(i.DecidePermission(1, "allow"))
+    with pytest.raises(UnknownCall, match="has not run"):
+        waiting.feed(i.RetryOutcome("c1"))
+    waiting.feed(i.RunStep())
+    with pytest.raises(Busy):
+        waiting.feed(i.RetryOutcome("c1"))
 
 
 def test_a_failed_step_says_what_the_seam_said():

@@ -1,13 +1,13 @@
 """States as bytes: the cache beside a log. Its fingerprint follows the vocabulary by hand."""
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 
 from reducers import Reducer, initial, step
 from reducers.statecodec import FINGERPRINT, StoredState, decode_state, encode_state
 from reducers.vocabulary import inputs as i
 from reducers.vocabulary.digests import digest_of
-from tests.properties.histories import histories, settings_of_a_session
+from tests.properties.histories import examples, histories, settings_of_a_session
 from tests.properties.player import ANYTHING, Player, moves_from
 from tests.reducers.driving import LOG, NAME, Core
 
@@ -37,7 +37,7 @@ def test_the_fingerprint_follows_the_schema():
 
 
 @given(histories, settings_of_a_session)
-@settings(max_examples=30)
+@examples(30)
 def test_a_session_goes_on_from_a_stored_state_as_if_nothing_had_been(moves, setting):
     """Vectors, sets and maps come back as what they were, and the next request says the same."""
     half = len(moves) // 2

@@ -543,7 +543,8 @@ def test_executing_an_exception_outside_a_tool_keeps_the_answer_and_rests():
         ">idle",
     ]
     assert isinstance(step.raised, ValueError)
-    assert core.state.context.items[2].content == Text("fail")
+    kept = core.state.context.items[2]
+    assert (kept.content, kept.tokens, kept.uncounted) == (Text("fail"), 0, 1)
     assert not core.state.loop.is_interrupted
 
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from reducers import Commit, fold, initial
 from reducers.shapes import shape
@@ -24,7 +24,7 @@ from reducers.vocabulary.items import ContextItem
 from reducers.vocabulary.json import Json
 from reducers.vocabulary.models import ModelInfo, Usage
 from reducers.vocabulary.tools import ToolOutput
-from tests.properties.histories import histories, settings_of_a_session
+from tests.properties.histories import examples, histories, settings_of_a_session
 from tests.properties.player import Player
 from tests.reducers.driving import ALLOW_ADD, LOG, NAME, Core, call, started
 
@@ -80,7 +80,7 @@ PAYLOADS = {
 
 
 @given(histories, settings_of_a_session)
-@settings(max_examples=50)
+@examples(50)
 def test_every_record_has_its_name_and_its_fields(moves, setting):
     player = Player(*setting).play(moves)
     phase: object = {"state": "idle"}
@@ -104,7 +104,7 @@ def test_every_record_has_its_name_and_its_fields(moves, setting):
 
 
 @given(histories, settings_of_a_session)
-@settings(max_examples=30)
+@examples(30)
 def test_a_request_is_shown_with_its_whole_lists(moves, setting):
     player = Player(*setting).play(moves)
     state = initial(LOG, NAME)

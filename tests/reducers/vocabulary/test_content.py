@@ -1,7 +1,7 @@
 """Contents: their sizes, their text form, and what is left of one that is cut."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reducers.vocabulary.content import (
@@ -23,6 +23,7 @@ from reducers.vocabulary.content import (
 )
 from reducers.vocabulary.json import Json
 from reducers.vocabulary.text import byte_len, human_size, mend, mend_bytes
+from tests.properties.histories import examples
 from tests.properties.strategies import values_of
 
 BLOB = Blob("image/png", "aGVsbG8=", Json('{"name":"a.png"}'))
@@ -111,7 +112,7 @@ def cut_plainly(content: Content, limit: int) -> tuple[str, int] | None:
 
 
 @given(values_of(Content) | st.text(max_size=300).map(Text), st.integers(0, 320))
-@settings(max_examples=300)
+@examples(300)
 def test_cutting_is_what_the_specification_tells(content, limit):
     cut = truncate(content, limit)
     expected = cut_plainly(content, limit)

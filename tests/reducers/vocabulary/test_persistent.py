@@ -1,10 +1,11 @@
 """The vector against a list: whatever is made of a version, every version stays what it was."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reducers.vocabulary.persistent import WIDTH, Vector
+from tests.properties.histories import examples
 
 SIZES = st.integers(0, 3 * WIDTH) | st.sampled_from([WIDTH**2 - 1, WIDTH**2, WIDTH**2 + WIDTH + 1])
 OPERATIONS = st.lists(
@@ -50,7 +51,7 @@ def same(vector, plain):
 
 
 @given(SIZES, OPERATIONS)
-@settings(max_examples=150)
+@examples(150)
 def test_every_version_stays_what_it_was(size, operations):
     versions = [(Vector.of(range(size)), list(range(size)))]
     for verb, which, n in operations:
