@@ -12,7 +12,7 @@ from reducers.tokens import BytesPerToken, Calibrating
 from reducers.vocabulary import inputs as i
 from reducers.vocabulary.content import Text
 from reducers.vocabulary.errors import InvalidInput, SeamFailed, StaleEffect
-from reducers.vocabulary.events import UNCHANGED, ModelRequested, TurnInterrupted
+from reducers.vocabulary.events import ModelRequested, Splice, TurnInterrupted
 from reducers.vocabulary.items import ContextItem
 from reducers.vocabulary.messages import Message
 from reducers.vocabulary.models import ModelResponse, Usage
@@ -52,7 +52,7 @@ def test_a_projector_of_ones_own_decides_what_is_sent():
     core.push("four")
     again = core.feed(i.RunTurn()).events[2]
     assert (again.items.cut, again.items.put) == (2, (3, 5))
-    assert again.repairs == UNCHANGED
+    assert again.repairs == Splice(keep=1)
 
 
 def test_its_digest_covers_messages_tools_and_parameters():
