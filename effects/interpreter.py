@@ -320,7 +320,10 @@ class Interpreter:
         return self.writer.state.loop.is_interrupted
 
     def _is_owed(self, effect: str) -> bool:
-        return effect in [one.id for one in outstanding(self.writer.state)]
+        state = self.writer.state
+        if effect == state.requests.in_flight:
+            return True
+        return effect in [one.id for one in outstanding(state)]
 
     def _settle_late(self, input: ToolSettled) -> None:
         """For a run that nobody awaits any more: its answer still becomes a fact, but not before

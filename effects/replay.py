@@ -39,10 +39,10 @@ def restore(log: EventLog) -> State:
     cache = None if read_cache is None else read_cache()
     if cache is not None and cache.fingerprint == FINGERPRINT:
         state = decode_state(cache.state)
-    values = log.values(state.position)
+    values, load = log.values(state.position), log.content
     with _without_collection():
         while batch := list(itertools.islice(values, BATCH)):
-            for events in [decode_stored(value, log.content).events for value in batch]:
+            for events in [decode_stored(value, load).events for value in batch]:
                 state = fold(state, events)
     return state
 

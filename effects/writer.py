@@ -15,7 +15,7 @@ import msgspec
 from effects.border import admitted
 from effects.logs.port import EventLog, LogError, LogUnusable
 from effects.parts import load_reducer
-from reducers.announce import Work, work
+from reducers.announce import Work, render
 from reducers.codec import encode_commit
 from reducers.reducer import Reducer
 from reducers.root import step
@@ -111,7 +111,9 @@ class Writer:
         return self._draw(made)
 
     def _apply(self, made: Step) -> None:
-        self.state = made.state
+        before, self.state = self.state, made.state
+        if before.session is made.state.session:
+            return
         if not _SEAMS.isdisjoint(map(type, made.events)):
             self.reducer = load_reducer(made.state.session.seams, self.seams)
 
@@ -124,7 +126,7 @@ class Writer:
                 notices.append(effect)
                 continue
             try:
-                works.append((effect, work(self.state, effect, self.reducer)))
+                works.append((effect, render(self.state, effect, self.reducer)))
             except Exception as error:
                 fault = error
         return Applied(made, tuple(works), tuple(notices), fault)

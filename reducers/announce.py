@@ -159,9 +159,14 @@ def work(state: State, effect: Effect, reducer: Reducer | None = None) -> Work:
     """
     if effect not in outstanding(state):
         raise StaleEffect(f"effect {effect.id} is not outstanding: it was settled or given up")
+    return render(state, effect, reducer or Reducer())
+
+
+def render(state: State, effect: Effect, reducer: Reducer) -> Work:
+    """The same, of an effect that the commit before this state announced."""
     match effect:
         case CallModel():
-            return _model_work(state, effect, reducer or Reducer())
+            return _model_work(state, effect, reducer)
         case RunTool() | ReconcileOutcome():
             return _tool_work(state, effect.call)
         case JudgeCall():

@@ -27,6 +27,9 @@ _COMMIT_OPENING = b"{" + _CHAIN_KEY
 _COMMIT_MIDDLE = b'","commit":'
 _ENDING = b"}\n"
 
+_BLANK = blake2b(digest_size=CHAIN_BYTES)
+"""Copied, it is a hash sooner than a new one, and takes its bytes where they are."""
+
 _HEX_BYTES = 2 * CHAIN_BYTES
 _HEADER_HEX_END = len(_HEADER_OPENING) + _HEX_BYTES
 _HEADER_VALUE = _HEADER_HEX_END + len(_HEADER_MIDDLE)
@@ -224,7 +227,10 @@ class Verifier:
         """The raw value of the next line. Raises `Damage`, and then stands where it stood."""
         position = self.position + 1
         value = line[_COMMIT_VALUE : -len(_ENDING)]
-        chain = blake2b(self.chain + value, digest_size=CHAIN_BYTES).digest()
+        running = _BLANK.copy()
+        running.update(self.chain)
+        running.update(value)
+        chain = running.digest()
         opening = b"".join((_COMMIT_OPENING, chain.hex().encode(), _COMMIT_MIDDLE, _VALUE_OPENING))
         comma = line.find(b",", len(opening), _COMMIT_VALUE + _STAMP_BYTES_MAX)
         if not (

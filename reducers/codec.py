@@ -331,21 +331,31 @@ def _thick(plain: dict[str, Any], events: tuple[Event, ...], load: Loader | None
 
 
 def _whole_events(events: tuple[Event, ...], load: Loader | None) -> tuple[Event, ...]:
-    whole: list[Event] | None = None
-    for place, event in enumerate(events):
+    for event in events:
         kind = type(event)
-        if kind not in _CARRIERS:
+        if kind is ContextAdded:
+            content = event.item.content  # type: ignore[union-attr]
+        elif kind in _CARRIERS:
+            content = _CARRIERS[kind](event)
+        else:
             continue
-        content = _CARRIERS[kind](event)
+        if type(content) is Held or type(content) is Stored:
+            return _resolved(events, load)
+    return events
+
+
+def _resolved(events: tuple[Event, ...], load: Loader | None) -> tuple[Event, ...]:
+    """With each content in the place of what stands for it; a batch's own answers stay held."""
+    whole = list(events)
+    for place, event in enumerate(events):
+        content = content_in(event)
         if type(content) is Held and isinstance(content.by, int):
-            whole = list(events) if whole is None else whole
             held = content_in(whole[content.by])
             assert held is not None
             whole[place] = with_content(event, held)
         elif type(content) is Stored:
-            whole = list(events) if whole is None else whole
             whole[place] = with_content(event, _loaded(content, load))
-    return events if whole is None else tuple(whole)
+    return tuple(whole)
 
 
 def _loaded(stored: Stored, load: Loader | None) -> AnyContent:

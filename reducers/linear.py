@@ -220,9 +220,10 @@ class LinearProjector:
         )
 
 
-def exchanged(items: Sequence[ContextItem]) -> list[Verdict] | None:
-    """The verdicts on items that are whole exchanges: all of them send their content, each call has
-    its result directly behind its turn, in order, and no id stands twice. None for any other."""
+def exchanged(items: Sequence[ContextItem]) -> tuple[list[Verdict], list[str]] | None:
+    """The verdicts on items that are whole exchanges, and the ids of their calls: all of them send
+    their content, each call has its result directly behind its turn, in order, and no id stands
+    twice. None for any other."""
     verdicts: list[Verdict] = []
     asked: list[str] = []
     due: list[str] = []
@@ -240,7 +241,7 @@ def exchanged(items: Sequence[ContextItem]) -> list[Verdict] | None:
         due = [call.id for call in reversed(item.calls())]
         asked += due
         verdicts.append((True,) * len(due))
-    return None if due or len(set(asked)) != len(asked) else verdicts
+    return None if due or len(set(asked)) != len(asked) else (verdicts, asked)
 
 
 def _is_plain(item: ContextItem, kind: AssistantMessage) -> bool:

@@ -51,7 +51,7 @@ def claim_execution(draft: Draft, drive: str = "") -> None:
 
 def waiting(state: State) -> tuple[str, ...]:
     """Prepared calls, in the model's order."""
-    return tuple([call.id for call in calls_machine.with_status(state.calls, "prepared")])
+    return tuple([call.id for call in state.calls.batch if call.status == "prepared"])
 
 
 def decide(

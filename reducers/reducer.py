@@ -241,6 +241,8 @@ def _difference(before: Sequence[Any], now: Sequence[Any], keep: int) -> Splice[
     """Of two lists that have `keep` values before these in common."""
     if not before and not now and not keep:
         return UNCHANGED
+    if before == now[: len(before)]:  # it only grew, as it mostly does
+        return Splice(keep + len(before), 0, tuple(now[len(before) :]))
     short = min(len(before), len(now))
     if before[:short] == now[:short]:
         same = short

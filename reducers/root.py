@@ -23,7 +23,7 @@ and recorded once. More means that two rules undo each other, which is a fault o
 
 def step(state: State, input: Input, reducer: Reducer | None = None) -> Step:
     """One transition. Raises a `KernelError` for an input that is refused and leaves no trace."""
-    draft = Draft(reducer or Reducer(), state, by_loop=not isinstance(input, OUTSIDE_TURNS))
+    draft = Draft(reducer or Reducer(), state, by_loop=type(input) not in OUTSIDE_TURNS)
     absorb(draft, input)
     _advance(draft)
     if not draft.events:
@@ -37,28 +37,29 @@ def _advance(draft: Draft) -> None:
     if draft.fault is not None:
         fail_step(draft, draft.fault)
         return
-    spoken: list[str] = []
-    while rule := _speak(draft):
-        spoken.append(rule)
-        if len(spoken) > ROUNDS_MIN:
-            calls = len(draft.state.calls.batch) + len(draft.state.calls.proposed)
-            if len(spoken) > ROUNDS_MIN + ROUNDS_PER_CALL * calls:
-                raise AssertionError(f"the rules never fall silent: {', '.join(spoken[-8:])}")
-
-
-def _speak(draft: Draft) -> str:
-    """The name of the first rule that has something to say, said; empty when none has."""
     events = draft.events
-    said = len(events)
-    for rule in RULES[type(draft.state.loop.phase)]:
-        try:
-            rule(draft)
-        except Exception as error:
-            # A projector or counter of the user's; the answer that was absorbed stays recorded.
-            fail_step(draft, error)
-        if draft.fault is not None:
-            fault, draft.fault = draft.fault, None
-            fail_step(draft, fault)
-        if len(events) > said:
-            return rule.__name__
-    return ""
+    spoken: list[str] = []
+    while True:
+        said = len(events)
+        for rule in RULES[type(draft.state.loop.phase)]:
+            try:
+                rule(draft)
+            except Exception as error:
+                # A projector or counter of the user's; the answer that was absorbed stays recorded.
+                fail_step(draft, error)
+            if draft.fault is not None:
+                fault, draft.fault = draft.fault, None
+                fail_step(draft, fault)
+            if len(events) > said:
+                break
+        else:
+            return
+        spoken.append(rule.__name__)
+        if len(spoken) > ROUNDS_MIN:
+            _refuse_endless(draft, spoken)
+
+
+def _refuse_endless(draft: Draft, spoken: list[str]) -> None:
+    calls = len(draft.state.calls.batch) + len(draft.state.calls.proposed)
+    if len(spoken) > ROUNDS_MIN + ROUNDS_PER_CALL * calls:
+        raise AssertionError(f"the rules never fall silent: {', '.join(spoken[-8:])}")

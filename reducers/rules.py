@@ -10,7 +10,7 @@ from reducers import wording
 from reducers.draft import Draft
 from reducers.machines import calls as calls_machine
 from reducers.machines import parts
-from reducers.machines.calls import Call, unfinished, with_status
+from reducers.machines.calls import Call, is_any, unfinished, with_status
 from reducers.recipes import (
     claim_execution,
     claim_request,
@@ -52,7 +52,7 @@ from reducers.vocabulary.policies import judge
 
 def answer_left_calls(draft: Draft) -> None:
     """Before a request is built, every call that nobody works on any more gets a result."""
-    if not draft.state.requests.is_due:
+    if not draft.state.loop.is_due:
         return
     mode: UndoMode = "open"
     for call in unfinished(draft.state.calls):
@@ -65,7 +65,7 @@ def answer_left_calls(draft: Draft) -> None:
 def send_request(draft: Draft) -> None:
     """A claim becomes a request, or a step that failed."""
     state = draft.state
-    if not state.requests.is_due:
+    if not state.loop.is_due:
         return
     model = parts.model(state.parts)
     if model is None:
@@ -108,9 +108,9 @@ def _overrun(draft: Draft, draw: Draw, model: ModelInfo) -> Overrun | None:
 def request_calls(draft: Draft) -> None:
     """Look at the next call of the reply: announce it, and answer at once what cannot be run."""
     state = draft.state
-    if state.requests.is_due:
+    if state.loop.is_due:
         return
-    if not state.calls.proposed or with_status(state.calls, "judging"):
+    if not state.calls.proposed or is_any(state.calls, "judging"):
         return
     name = state.calls.proposed[0]
     asked = _asked(draft, name)
@@ -135,17 +135,20 @@ def request_calls(draft: Draft) -> None:
 def _asked(draft: Draft, name: str) -> ToolCall:
     turn = draft.state.context.items[draft.state.calls.item - 1]
     assert turn is not None
-    return next(call for call in turn.calls() if call.id == name)
+    for call in turn.calls():
+        if call.id == name:
+            return call
+    raise AssertionError(f"the turn does not ask for {name!r}")
 
 
 def announce_permissions(draft: Draft) -> None:
     """When the whole reply has been looked at: say what is granted, ask what is not, and rest."""
     state = draft.state
     if (
-        state.requests.is_due
+        state.loop.is_due
         or state.requests.in_flight
         or state.calls.proposed
-        or with_status(state.calls, "judging")
+        or is_any(state.calls, "judging")
     ):
         return
     for call in with_status(state.calls, "requested", "judged"):

@@ -118,26 +118,33 @@ class Segment:
     def followed(
         self, items: tuple[ContextItem, ...], projector: LinearProjector, counter: TokenCounter
     ) -> "Segment":
-        """The segment of these items and the next ones.
-
-        Where those are whole exchanges of their own, all that is known of these stays as it is.
-        """
-        ids = ids_of(items)
-        verdicts = exchanged(items) if self.ids.isdisjoint(ids) else None
-        if verdicts is None:
+        """The segment of these items and the next ones."""
+        grown = self.with_exchanges(items, projector, counter)
+        if grown is None:
             return Segment.of(self.items + items, projector, counter, self.by_id())
+        return grown
+
+    def with_exchanges(
+        self, items: tuple[ContextItem, ...], projector: LinearProjector, counter: TokenCounter
+    ) -> "Segment | None":
+        """The same, where the next items are whole exchanges of their own: all that is known of
+        these stays as it is then. None where they are not."""
+        found = exchanged(items)
+        if found is None or not self.ids.isdisjoint(found[1]):
+            return None
+        verdicts, ids = found
         sent = [
             Priced(projector.piece(item, verdict), counter)
             for item, verdict in zip(items, verdicts, strict=True)
         ]
         messages = [priced.piece.message for priced in sent]
         if None in messages:
-            return Segment.of(self.items + items, projector, counter, self.by_id())
+            return None
         made = Segment()
         made.items = self.items + items
-        made.priced = (*self.priced, *sent)
-        made.messages = (*self.messages, *messages)  # type: ignore[arg-type]
-        made.included = (*self.included, *[item.id for item in items])
+        made.priced = self.priced + tuple(sent)
+        made.messages = self.messages + tuple(messages)  # type: ignore[arg-type]
+        made.included = self.included + tuple([item.id for item in items])
         made.skipped, made.repairs, made.reordered = self.skipped, self.repairs, self.reordered
         for priced in sent:
             if priced.piece.repairs:

@@ -6,6 +6,7 @@ Until the lock is held nothing is written but the lock's own file, and that only
 import contextlib
 import os
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -150,12 +151,13 @@ def _read(
     start = opened.place
     scan = Scan(calls, path, fd, start, size, is_ended=head.is_ended)
     room = KEPT_BYTES_MAX
-    for position, value in enumerate(scan.values(), start.position + 1):
-        if position % MARK_EVERY == 0:
+    values = scan.values()
+    while batch := list(islice(values, MARK_EVERY - scan.position % MARK_EVERY)):
+        if scan.position % MARK_EVERY == 0:
             opened.marks.append(scan.place)
-        room -= len(value)
+        room -= sum(map(len, batch))
         if room >= 0:
-            opened.kept.append(value)
+            opened.kept += batch
     if room < 0:
         opened.kept = []
     if scan.position > start.position:

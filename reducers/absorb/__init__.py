@@ -19,7 +19,7 @@ ABSORB: dict[type, Callable[[Draft, Any], None]] = {
     **answers.ABSORB,
 }
 
-OUTSIDE_TURNS: tuple[type, ...] = (*session.ABSORB, *context.ABSORB)
+OUTSIDE_TURNS = frozenset({*session.ABSORB, *context.ABSORB})
 """Inputs whose events belong to no turn, but for an opening that recovers one."""
 
 

@@ -193,16 +193,21 @@ def tool_settled(draft: Draft, input: ToolSettled) -> None:
     if isinstance(phase, Executing) and call.id in phase.calls:
         _in_batch(draft, call, calls_machine.of_execution(calls, phase.calls), input)
     else:
-        conclude(draft, call, input.output, "answered", **_how(input))
-
-
-def _how(input: ToolSettled) -> dict[str, Any]:
-    return {"effect": input.effect, "crashed": input.crashed, "mended": input.mended}
+        conclude(
+            draft,
+            call,
+            input.output,
+            "answered",
+            effect=input.effect,
+            crashed=input.crashed,
+            mended=input.mended,
+        )
 
 
 def _in_batch(draft: Draft, call: Call, batch: tuple[Call, ...], input: ToolSettled) -> None:
     """Results are recorded in the model's order: an answer waits while others still run."""
-    if sum([one.status == "running" for one in batch]) > 1:
+    come = [n for n, one in enumerate(batch) if one.status in ("running", "answered")]
+    if len([n for n in come if batch[n].status == "running"]) > 1:
         draft.say(
             CallAnswered(
                 call=call.id,
@@ -213,10 +218,16 @@ def _in_batch(draft: Draft, call: Call, batch: tuple[Call, ...], input: ToolSett
             )
         )
         return
-    last = max([n for n, one in enumerate(batch) if one.status in ("running", "answered")])
-    for one in batch[: last + 1]:
+    for one in batch[: come[-1] + 1]:
         if one.id == call.id:
-            record_result(draft, one, input.output, **_how(input))
+            record_result(
+                draft,
+                one,
+                input.output,
+                effect=input.effect,
+                crashed=input.crashed,
+                mended=input.mended,
+            )
         elif one.status == "answered":
             record_answer(draft, one)
         elif one.status == "prepared":

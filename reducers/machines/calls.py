@@ -244,7 +244,7 @@ def state_changed(calls: Calls, event: StateChanged, here: int) -> Calls:
 
 def _unheard(calls: Calls) -> Calls:
     """Judgements that are still asked for, and that nobody awaits any more, are given up."""
-    if not with_status(calls, "judging"):
+    if not is_any(calls, "judging"):
         return calls
     batch = [
         replace(call, status="requested", effect="") if call.status == "judging" else call
@@ -301,6 +301,10 @@ def of_execution(calls: Calls, names: tuple[str, ...]) -> tuple[Call, ...]:
     """The calls that the present execution is about. One whose driver left may still run beside
     them; it is nobody's to wait for."""
     return tuple([call for call in calls.batch if call.id in names])
+
+
+def is_any(calls: Calls, status: Status) -> bool:
+    return status in [call.status for call in calls.batch]
 
 
 def with_status(calls: Calls, *statuses: Status) -> tuple[Call, ...]:

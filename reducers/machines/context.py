@@ -83,16 +83,25 @@ def opened(context: Context, event: SessionOpened, here: int) -> Context:
 def added(context: Context, event: ContextAdded, here: int) -> Context:
     item = event.item
     items = context.items
-    noted = _note(context, event.undo, here, (item.id, None), event.turn > 0)
     missing = item.id - len(items) - 1
     if missing < 0:
+        noted = _note(context, event.undo, here, (item.id, None), event.turn > 0)
         return _place(noted, item.id, item)
     if missing:
         items = items.extend([None] * missing)
-    items, count = items.append(item), context.count + 1
+    tokens, withheld = context.tokens, context.withheld
     if sends_content(item.state):
-        return replace(noted, items=items, count=count, tokens=context.tokens + item.tokens)
-    return replace(noted, items=items, count=count, withheld=context.withheld + item.tokens)
+        tokens += item.tokens
+    else:
+        withheld += item.tokens
+    noted = _note(context, event.undo, here, (item.id, None), event.turn > 0)
+    return replace(
+        noted,
+        items=items.append(item),
+        count=context.count + 1,
+        tokens=tokens,
+        withheld=withheld,
+    )
 
 
 def changed(context: Context, event: ContextChanged, here: int) -> Context:
@@ -208,7 +217,7 @@ def _note(context: Context, undo: UndoMode, here: int, edit: Edit, by_loop: bool
     point = UndoPoint(number, here, NO_EDITS.append(edit))
     return replace(
         context,
-        undo=(*older, point) if context.depth else (),
+        undo=older + (point,) if context.depth else (),  # noqa: RUF005 - half the time
         redo=(),
         points=number,
         loop_point=number if by_loop else context.loop_point,

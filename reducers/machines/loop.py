@@ -15,8 +15,10 @@ from msgspec.structs import replace
 
 from reducers.vocabulary.events import (
     InterruptSpent,
+    ModelRequested,
     SessionOpened,
     StateChanged,
+    StepFailed,
     TurnClosed,
     TurnInterrupted,
     TurnOpened,
@@ -24,6 +26,7 @@ from reducers.vocabulary.events import (
 )
 from reducers.vocabulary.phases import (
     Deciding,
+    Executing,
     Finished,
     Idle,
     Phase,
@@ -42,13 +45,15 @@ class Loop(Struct, frozen=True, gc=False):
     requests: int = 0
     drive: Drive = "none"
     is_interrupted: bool = False
+    is_due: bool = False
+    """A claim has become neither a request nor a failure yet."""
 
 
 def state_changed(loop: Loop, event: StateChanged, here: int) -> Loop:
     phase = event.to
-    drive, requests, step, flag = loop.drive, loop.requests, loop.step, loop.is_interrupted
     kind = type(phase)
-    if is_busy(phase):
+    drive, requests, step, flag = loop.drive, loop.requests, loop.step, loop.is_interrupted
+    if kind is Requesting or kind is Executing:
         step += 1
         if kind is Requesting:
             requests = requests + 1 if drive == "turn" else 1
@@ -57,9 +62,11 @@ def state_changed(loop: Loop, event: StateChanged, here: int) -> Loop:
         drive, flag = "none", False
     elif drive == "step" or kind is Deciding:
         drive = "none"
-    return replace(
-        loop, phase=phase, drive=drive, requests=requests, step=step, is_interrupted=flag
-    )
+    return Loop(phase, loop.turn, loop.is_open, step, requests, drive, flag, kind is Requesting)
+
+
+def claim_spent(loop: Loop, event: ModelRequested | StepFailed, here: int) -> Loop:
+    return replace(loop, is_due=False)
 
 
 def turn_opened(loop: Loop, event: TurnOpened, here: int) -> Loop:
@@ -88,6 +95,8 @@ def opened(loop: Loop, event: SessionOpened, here: int) -> Loop:
 
 EVOLVE: dict[type, Callable[[Loop, Any, int], Loop]] = {
     StateChanged: state_changed,
+    ModelRequested: claim_spent,
+    StepFailed: claim_spent,
     TurnOpened: turn_opened,
     TurnClosed: turn_closed,
     TurnPaused: turn_paused,

@@ -1,8 +1,8 @@
 """The request to the model: the one in flight, and the lists the next one is written against.
 
 I-REQUEST-1  At most one request is in flight.
-I-REQUEST-2  A claim that has not become a request or a failure yet is due; a state lasts no longer
-             than its commit with a request due.
+I-REQUEST-2  A claim that has not become a request or a failure yet is due, as the loop tells; a
+             state lasts no longer than its commit with a request due.
 I-REQUEST-3  The lists are those of the last `model.requested`, whatever became of it.
 """
 
@@ -20,12 +20,9 @@ from reducers.vocabulary.events import (
     RequestAbandoned,
     Skipped,
     Splice,
-    StateChanged,
-    StepFailed,
 )
 from reducers.vocabulary.models import Usage
 from reducers.vocabulary.persistent import Vector
-from reducers.vocabulary.phases import Requesting
 
 T = TypeVar("T")
 
@@ -35,7 +32,6 @@ NO_REPAIRS: Vector[str] = Vector.of(())
 
 
 class Requests(Struct, frozen=True, gc=False, omit_defaults=True):
-    is_due: bool = False
     in_flight: str = ""
     """Effect id of the request that is out, or empty."""
     at: int = 0
@@ -62,14 +58,8 @@ def spliced(old: Vector[T], splice: Splice[T]) -> Vector[T]:
     return old.take(keep).extend(put + old.slice(keep + cut))
 
 
-def state_changed(requests: Requests, event: StateChanged, here: int) -> Requests:
-    is_due = type(event.to) is Requesting
-    return requests if is_due == requests.is_due else replace(requests, is_due=is_due)
-
-
 def requested(requests: Requests, event: ModelRequested, here: int, model: str) -> Requests:
     return Requests(
-        is_due=False,
         in_flight=f"{here}.{event.effect}",
         at=here,
         model=model,
@@ -92,21 +82,15 @@ def failed(requests: Requests, event: ModelFailed | RequestAbandoned, here: int)
     return replace(requests, in_flight="")
 
 
-def step_failed(requests: Requests, event: StepFailed, here: int) -> Requests:
-    return replace(requests, is_due=False)
-
-
 def counter_changed(requests: Requests, event: CounterChanged, here: int) -> Requests:
     """What another counter estimated teaches the new one nothing."""
     return replace(requests, estimated=0)
 
 
 EVOLVE: dict[type, Callable[[Requests, Any, int], Requests]] = {
-    StateChanged: state_changed,
     ModelFinished: finished,
     ModelFailed: failed,
     RequestAbandoned: failed,
-    StepFailed: step_failed,
     CounterChanged: counter_changed,
 }
 """`ModelRequested` needs the model's name too; `reducers.state` gives it."""

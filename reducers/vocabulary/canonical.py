@@ -15,5 +15,5 @@ def canonical(struct: Struct, **defaults: Any) -> None:
     """Put the default object where an equal one stands. Only for a struct that is being made."""
     for name, default in defaults.items():
         value = getattr(struct, name)
-        if value == default and value is not default:
+        if value is not default and value == default:
             force_setattr(struct, name, default)

@@ -71,7 +71,8 @@ class ModelResponse(Struct, frozen=True, gc=False, omit_defaults=True):
     """Opaque provider state of the whole turn, to be sent back with it."""
 
     def __post_init__(self) -> None:
-        canonical(self, stop=END_TURN)
+        if self.stop == END_TURN:
+            canonical(self, stop=END_TURN)
 
     def all_calls(self) -> tuple[ToolCall, ...]:
         return calls_in(self.content, self.calls)

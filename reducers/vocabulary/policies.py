@@ -1,5 +1,6 @@
 """Verdicts, grants, and rules that are data: judged by the core itself, with a paper trail."""
 
+import functools
 from collections.abc import Iterable
 from typing import Literal
 
@@ -13,12 +14,16 @@ Verdict = Literal["allow", "ask", "deny"]
 Grant = Literal["allow", "deny"]
 GrantSource = Literal["policy", "user", "cancellation"]
 
-_STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
+_STRICTEST_FIRST: tuple[Verdict, ...] = ("deny", "ask", "allow")
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict | None:
     """deny beats ask beats allow; None for no verdict at all."""
-    return max(verdicts, key=_STRICTNESS.__getitem__, default=None)
+    found = set(verdicts)
+    for verdict in _STRICTEST_FIRST:
+        if verdict in found:
+            return verdict
+    return None
 
 
 class Rule(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -65,6 +70,7 @@ class PolicyInfo(Struct, frozen=True, gc=False, omit_defaults=True):
 ASK_ALWAYS = PolicyInfo("AskAlways", ())
 
 
+@functools.lru_cache(maxsize=256)
 def judge(
     rules: tuple[Rule, ...], tool: str, capabilities: tuple[Capability, ...]
 ) -> tuple[Verdict, str | None]:
@@ -74,14 +80,18 @@ def judge(
     A capability no rule allows is asked about, unless the tool itself or everything is allowed.
     """
     heard = ("*", tool, *capabilities)
-    spoken = [(rule.verdict, rule.subject) for rule in rules if rule.subject in heard]
-    verdict = strictest([said for said, _ in spoken])
+    first: dict[Verdict, str] = {}
+    subjects: list[str] = []
+    for rule in rules:
+        subject = rule.subject
+        if subject in heard:
+            subjects.append(subject)
+            first.setdefault(rule.verdict, subject)
+    verdict = strictest(first)
     if verdict is None:
         return "ask", None
-    subjects = [subject for _, subject in spoken]
     if verdict == "allow" and "*" not in subjects and tool not in subjects:
         for capability in capabilities:
             if capability not in subjects:
                 return "ask", None
-    first = next(subject for said, subject in spoken if said == verdict)
-    return verdict, f"the rule {verdict} {quoted(first)}"
+    return verdict, f"the rule {verdict} {quoted(first[verdict])}"

@@ -34,7 +34,7 @@ def row(figure: Figure) -> str:
     limit = "" if figure.limit is None else f"<= {figure.limit:g}"
     verdict = "over" if figure.is_over else "ok" if figure.limit is not None else ""
     return (
-        f"{figure.name:<20} {figure.value:>9.3f} {limit:>8} {figure.unit:<10} {verdict:<5}"
+        f"{figure.name:<22} {figure.value:>9.3f} {limit:>8} {figure.unit:<10} {verdict:<5}"
         f"{figure.note}"
     )
 

@@ -4,6 +4,7 @@ Each loop does what any program must that keeps such a log, in the quickest way 
 offer: no state, no rules, no projection, no lock, no errors.
 """
 
+import gc
 import os
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -13,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.json import Decoder, Encoder
 
+from effects.ports import DeltaSink, OutputSink
 from reducers.chain import CHAIN_BYTES
 from reducers.vocabulary.content import Text, ToolCall
 from reducers.vocabulary.digests import text_digest
@@ -29,6 +31,7 @@ from reducers.vocabulary.events import (
     ToolStarted,
 )
 from reducers.vocabulary.items import AssistantMessage, ContextItem, ToolResult
+from reducers.vocabulary.messages import Message, ModelRequest
 from reducers.vocabulary.models import StopReason
 from reducers.vocabulary.phases import Executing, Idle, Ready, Requesting
 from tests.benchmarks.workload import COMMITS_BEFORE, STAMP_START_MS, STAMP_STEP_MS, Caller, Look
@@ -102,6 +105,7 @@ class Line(Struct, frozen=True, gc=False):
 def decode_lines(lines: Sequence[bytes]) -> float:
     """CPU seconds to decode whole lines with msgspec alone, keeping what comes out in a list."""
     decode = Decoder(Line).decode
+    gc.collect()
     start = process_time()
     kept = [decode(line) for line in lines]
     seconds = process_time() - start
@@ -117,10 +121,11 @@ def chain_of(line: bytes) -> bytes:
 
 
 async def in_memory(lines: Sequence[bytes], rounds: int) -> tuple[float, list[bytes]]:
-    """A loop that asks the same provider and runs the same tool, and of what they say encodes,
-    chains and appends the same records to a list: CPU seconds, and the lines of all rounds.
+    """A loop that asks the same provider with the messages so far, runs the same tool, and of what
+    they say makes, encodes, chains and appends the same records to a list: CPU seconds, and the
+    lines, which are the kernel's to the byte.
 
-    Every figure the kernel works out is found in its own lines beforehand.
+    What the kernel works out (tokens, digests) is taken from its lines beforehand.
     """
     decode = Decoder(Line).decode
     given = [decode(line).commit.events for line in lines[1:]]
@@ -138,17 +143,18 @@ async def in_memory(lines: Sequence[bytes], rounds: int) -> tuple[float, list[by
         chain = blake2b(chain + value, digest_size=CHAIN_BYTES).digest()
         made.append(b'{"chain":"%b","commit":%b}\n' % (chain.hex().encode(), value))
 
+    messages = [Message("user", Text("Look around."))]
+    tools = (tool.spec(),)
     start = process_time()
     for number in range(rounds):
-        reply = await caller.respond(_NOTHING, _NOTHING)  # type: ignore[arg-type]
+        reply = await caller.respond(ModelRequest(messages, tools), DeltaSink())
         call = reply.calls[0]
+        messages.append(Message("assistant", tool_calls=reply.calls))
         append(reply_record(number, call, replies[number]))
-        output = await tool.invoke(call, _NOTHING)  # type: ignore[arg-type]
+        output = await tool.invoke(call, OutputSink())
+        messages.append(Message("tool", output.content, tool_call_id=call.id, name=call.tool))
         append(result_record(number, call, output.content, results[number], requests[number]))
     return process_time() - start, made
-
-
-_NOTHING: Any = None
 
 
 def reply_record(number: int, call: ToolCall, tokens: int) -> Record:

@@ -176,7 +176,7 @@ def request_1(player: Player) -> None:
 
 def request_2(player: Player) -> None:
     """No state lasts longer than its commit with a request due."""
-    assert not any(state.requests.is_due for state in states(player))
+    assert not any(state.loop.is_due for state in states(player))
 
 
 def request_3(player: Player) -> None:
