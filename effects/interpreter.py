@@ -197,17 +197,20 @@ class Interpreter:
     async def _carry_out(self, drive: _Drive, works: Works) -> None:
         token = anyio.lowlevel.current_token()
         thread = threading.get_ident()
+        running = self._running
         with anyio.CancelScope() as scope:  # a cancel of the turn ends here: it is closed already
+            alone = _Running(scope, thread, token)
             while works:
                 if len(works) > 1:
                     works = await self._many(drive, works, thread, token)
                     continue
                 effect, work = works[0]
-                self._running[effect.id] = _Running(scope, thread, token)
+                running[effect.id] = alone
+                alone.sink = None
                 try:
                     works = await self._one(drive, effect, work)
                 finally:
-                    self._running.pop(effect.id, None)
+                    running.pop(effect.id, None)
                 if type(effect) is CallModel:
                     # A provider and tools that never wait must not keep the others from running.
                     await anyio.lowlevel.checkpoint()

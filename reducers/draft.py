@@ -8,7 +8,7 @@ from msgspec.structs import force_setattr, replace
 
 from reducers.machines.calls import unfinished
 from reducers.reducer import Reducer
-from reducers.state import NUMBERED, State, evolve
+from reducers.state import NUMBERED, State, happen
 from reducers.vocabulary.content import Held
 from reducers.vocabulary.events import (
     ContextAdded,
@@ -35,7 +35,8 @@ class Draft:
 
     def __init__(self, reducer: Reducer, state: State, by_loop: bool) -> None:
         self.reducer = reducer
-        self.state = state
+        self.state = replace(state)
+        """This draft's own: it changes in place with each event that is said."""
         self.events: list[Event] = []
         self.by_loop = by_loop
         """Whether what is said belongs to a turn."""
@@ -57,7 +58,7 @@ class Draft:
                 claims = type(event) is StateChanged and is_busy(event.to)
                 force_setattr(event, "turn", loop.turn)
                 force_setattr(event, "step", loop.step + claims)
-        self.state = evolve(state, event)
+        happen(state, (event,))
         self.events.append(event)
 
     def announce(self) -> int:

@@ -4,14 +4,14 @@
 is one commit's events; nothing happened if there are none.
 """
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr
 
 from reducers.absorb import OUTSIDE_TURNS, absorb
 from reducers.announce import announced
 from reducers.draft import Draft
 from reducers.recipes import fail_step
 from reducers.reducer import Reducer
-from reducers.rules import RULES
+from reducers.rules import DUE, RULES
 from reducers.state import State, Step
 from reducers.vocabulary.inputs import Input
 
@@ -28,8 +28,8 @@ def step(state: State, input: Input, reducer: Reducer | None = None) -> Step:
     _advance(draft)
     if not draft.events:
         return Step(state, (), (), draft.raised)
-    after = replace(draft.state, position=state.position + 1)
-    events = tuple(draft.events)
+    after, events = draft.state, tuple(draft.events)
+    force_setattr(after, "position", state.position + 1)
     return Step(after, events, announced(events, after.position), draft.raised)
 
 
@@ -41,7 +41,8 @@ def _advance(draft: Draft) -> None:
     spoken: list[str] = []
     while True:
         said = len(events)
-        for rule in RULES[type(draft.state.loop.phase)]:
+        loop = draft.state.loop
+        for rule in DUE if loop.is_due else RULES[type(loop.phase)]:
             try:
                 rule(draft)
             except Exception as error:

@@ -52,8 +52,6 @@ from reducers.vocabulary.policies import judge
 
 def answer_left_calls(draft: Draft) -> None:
     """Before a request is built, every call that nobody works on any more gets a result."""
-    if not draft.state.loop.is_due:
-        return
     mode: UndoMode = "open"
     for call in unfinished(draft.state.calls):
         started = call.status == "running"
@@ -65,8 +63,6 @@ def answer_left_calls(draft: Draft) -> None:
 def send_request(draft: Draft) -> None:
     """A claim becomes a request, or a step that failed."""
     state = draft.state
-    if not state.loop.is_due:
-        return
     model = parts.model(state.parts)
     if model is None:
         fail_step(draft, NoProvider())
@@ -108,8 +104,6 @@ def _overrun(draft: Draft, draw: Draw, model: ModelInfo) -> Overrun | None:
 def request_calls(draft: Draft) -> None:
     """Look at the next call of the reply: announce it, and answer at once what cannot be run."""
     state = draft.state
-    if state.loop.is_due:
-        return
     if not state.calls.proposed or is_any(state.calls, "judging"):
         return
     name = state.calls.proposed[0]
@@ -144,12 +138,7 @@ def _asked(draft: Draft, name: str) -> ToolCall:
 def announce_permissions(draft: Draft) -> None:
     """When the whole reply has been looked at: say what is granted, ask what is not, and rest."""
     state = draft.state
-    if (
-        state.loop.is_due
-        or state.requests.in_flight
-        or state.calls.proposed
-        or is_any(state.calls, "judging")
-    ):
+    if state.requests.in_flight or state.calls.proposed or is_any(state.calls, "judging"):
         return
     for call in with_status(state.calls, "requested", "judged"):
         _permit(draft, call)
@@ -247,8 +236,11 @@ def close_turn(draft: Draft) -> None:
         draft.say(TurnClosed(turn=loop.turn, reason="finished"))
 
 
+DUE = (answer_left_calls, send_request)
+"""Who may have something to say while a claim is due, which has become no request yet."""
+
 RULES: dict[type[Phase], tuple[Callable[[Draft], None], ...]] = {
-    Requesting: (answer_left_calls, send_request, request_calls, announce_permissions),
+    Requesting: (request_calls, announce_permissions),
     Deciding: (),
     Ready: (go_on_with_turn,),
     Executing: (run_calls,),

@@ -178,28 +178,29 @@ NUMBERED = frozenset(RecordedEvent.__args__)
 
 def evolve(state: State, event: Event) -> State:
     """Apply one event. Total over every tag ever written; judges nothing."""
-    return _applied(state, (event,))
-
-
-def _applied(state: State, events: Iterable[Event]) -> State:
-    """A new state, changed in place for as long as nobody else has it."""
-    here = state.position + 1
     after = replace(state)
-    seq = 0
-    for event in events:
-        kind = type(event)
-        for field, change, is_joint in PLAN[kind]:
-            part = after if is_joint else getattr(after, field)
-            force_setattr(after, field, change(part, event, here))
-        if kind in NUMBERED:
-            seq = event.seq or seq  # type: ignore[union-attr]
-    if seq:
-        force_setattr(after, "last_seq", seq)
+    happen(after, (event,))
     return after
 
 
 def fold(state: State, events: Iterable[Event]) -> State:
     """Apply the events of exactly one commit, and count it."""
-    after = _applied(state, events)
+    after = replace(state)
+    happen(after, events)
     force_setattr(after, "position", state.position + 1)
     return after
+
+
+def happen(state: State, events: Iterable[Event]) -> None:
+    """Apply events in place: only for a state that nobody else has yet."""
+    here = state.position + 1
+    seq = 0
+    for event in events:
+        kind = type(event)
+        for field, change, is_joint in PLAN[kind]:
+            part = state if is_joint else getattr(state, field)
+            force_setattr(state, field, change(part, event, here))
+        if kind in NUMBERED:
+            seq = event.seq or seq  # type: ignore[union-attr]
+    if seq:
+        force_setattr(state, "last_seq", seq)

@@ -58,6 +58,8 @@ def as_output(value: Any) -> tuple[ToolOutput, int]:
     cannot say (NaN, an object of some class) is an error result that names it.
     """
     if isinstance(value, ToolOutput):
+        if type(value.content) is Text and type(value.is_error) is bool:
+            return value, 0
         found, mended = as_output(value.content)
         return replace(found, is_error=bool(value.is_error) or found.is_error), mended
     if isinstance(value, bytes | bytearray):

@@ -11,7 +11,7 @@ import pytest
 
 from nachalnik.cli.root import COMMANDS
 from nachalnik.cli.statuses import MEANINGS
-from reducers.rules import RULES
+from reducers.rules import DUE, RULES
 from reducers.state import JOINT, MACHINES
 from reducers.vocabulary.phases import Phase
 
@@ -140,7 +140,7 @@ def test_the_rules_stand_on_the_page_in_their_order():
         (phase.strip("|` "), rule.strip("` "))
         for phase, rule, _ in rows(ARCHITECTURE, "| in | rule | says |")
     ]
-    assert page == [
+    assert page == [("due", rule.__name__) for rule in DUE] + [
         (str(phase.__struct_config__.tag), rule.__name__)
         for phase, rules in RULES.items()
         for rule in rules
