@@ -32,7 +32,7 @@ from reducers.vocabulary.effects import (
     StopModel,
     StopTool,
 )
-from reducers.vocabulary.errors import ProviderError
+from reducers.vocabulary.errors import NoTool, ProviderError
 from reducers.vocabulary.events import ToolFinished, ToolRequested
 from reducers.vocabulary.inputs import (
     CancelTurn,
@@ -42,7 +42,7 @@ from reducers.vocabulary.inputs import (
     ToolSettled,
 )
 from reducers.vocabulary.models import Delta
-from reducers.vocabulary.phases import Idle, Phase, is_busy
+from reducers.vocabulary.phases import Idle, Phase, Ready, is_busy
 from reducers.vocabulary.tools import ToolOutput
 
 IDLE = Idle()
@@ -354,6 +354,19 @@ class Interpreter:
                 self._asked[effect.id] = self.ports.provider
             elif isinstance(effect, JudgeCall):
                 self._asked[effect.id] = self.ports.policy
+
+    def refuse_absent_tools(self) -> None:
+        """Raise `NoTool` for a permitted call that waits for a tool which an earlier process had.
+
+        Started, it could only be answered with an error, and be lost."""
+        with self.writer.lock:
+            state = self.writer.state
+            if state.loop.is_interrupted or not isinstance(state.loop.phase, Ready):
+                return
+            for call in state.calls.batch:
+                is_due = call.status == "prepared" and call.grant == "allow"
+                if is_due and self._tool(call.id, call.tool) is None:
+                    raise NoTool(call.id, call.tool)
 
     def _tool(self, call: str, name: str) -> Tool | None:
         matched = self._matched.get(call)

@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # as `typing` has it, whose import would double the time 
 if TYPE_CHECKING:
     from typing import Any
 
+    from effects.logs.port import LogError, SessionOwned
     from effects.parts import Rules
     from effects.ports import (
         DeltaSink,
@@ -25,6 +26,22 @@ if TYPE_CHECKING:
     from nachalnik.kernel import Kernel
     from reducers.vocabulary.config import Config
     from reducers.vocabulary.content import Blob, Blocks, JsonContent, Text, ToolCall
+    from reducers.vocabulary.errors import (
+        AlreadyResolved,
+        Busy,
+        EmptyProjection,
+        InvalidInput,
+        KernelError,
+        NoProvider,
+        NoTool,
+        ProviderError,
+        Reentered,
+        SeamFailed,
+        TooLong,
+        UnknownCall,
+        UnknownItem,
+        UnknownPermission,
+    )
     from reducers.vocabulary.items import ContextItem
     from reducers.vocabulary.messages import Message, ModelRequest
     from reducers.vocabulary.models import ModelInfo, ModelResponse, Usage
@@ -46,6 +63,23 @@ _HOMES = {
     "effects.tools.function": ("tool",),
     "reducers.vocabulary.config": ("Config",),
     "reducers.vocabulary.content": ("Blob", "Blocks", "JsonContent", "Text", "ToolCall"),
+    "effects.logs.port": ("LogError", "SessionOwned"),
+    "reducers.vocabulary.errors": (
+        "AlreadyResolved",
+        "Busy",
+        "EmptyProjection",
+        "InvalidInput",
+        "KernelError",
+        "NoProvider",
+        "NoTool",
+        "ProviderError",
+        "Reentered",
+        "SeamFailed",
+        "TooLong",
+        "UnknownCall",
+        "UnknownItem",
+        "UnknownPermission",
+    ),
     "reducers.vocabulary.items": ("ContextItem",),
     "reducers.vocabulary.messages": ("Message", "ModelRequest"),
     "reducers.vocabulary.models": ("ModelInfo", "ModelResponse", "Usage"),
@@ -54,29 +88,45 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AlreadyResolved",
     "Blob",
     "Blocks",
+    "Busy",
     "Config",
     "ContextItem",
     "DeltaSink",
+    "EmptyProjection",
+    "InvalidInput",
     "JsonContent",
     "Kernel",
+    "KernelError",
+    "LogError",
     "Message",
     "ModelInfo",
     "ModelRequest",
     "ModelResponse",
+    "NoProvider",
+    "NoTool",
     "OpenAIChatProvider",
     "OutputSink",
     "PermissionRequest",
+    "ProviderError",
     "ProviderFailure",
+    "Reentered",
     "Rules",
     "ScriptedProvider",
+    "SeamFailed",
+    "SessionOwned",
     "StreamTruncated",
     "Text",
+    "TooLong",
     "ToolCall",
     "ToolError",
     "ToolOutput",
     "ToolSpec",
+    "UnknownCall",
+    "UnknownItem",
+    "UnknownPermission",
     "Usage",
     "__version__",
     "tool",

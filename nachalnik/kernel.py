@@ -310,6 +310,7 @@ class Kernel(Observation, PartsFace, ContextFace, QuestionsFace):
     async def _drive(self, input: Input) -> Phase:
         await self.recover()
         self._describe_again()
+        self._interpreter.refuse_absent_tools()
         return await self._interpreter.drive(input)
 
     async def recover(self) -> None:

@@ -20,6 +20,17 @@ class NoProvider(KernelError):
         super().__init__("no provider is set: give the kernel one before it can ask a model")
 
 
+class NoTool(KernelError):
+    """A call is ready to run, and its tool is not in this process. Nothing was started."""
+
+    def __init__(self, call: str, tool: str) -> None:
+        self.call, self.tool = call, tool
+        super().__init__(
+            f"call {call!r} is ready to run, but this process has no tool {tool!r}: add it "
+            "(`tools=` when the log is opened, `--tools`), or cancel the pending calls"
+        )
+
+
 class ProviderError(KernelError):
     """The provider did not answer. The original exception is the `__cause__`, where it is known."""
 

@@ -211,16 +211,6 @@ async def test_a_native_cancellation_of_the_driver_is_one():
     assert results(k) == []
 
 
-async def test_a_tool_that_is_gone_is_an_error_result():
-    k = kernel(calls("a"), said("x"), tools=[Tool("a")], policy=None)
-    await k.turn()
-    k._interpreter._matched.clear()  # as after an opening
-    k._ports.tools = {}
-    k.decide(1, "allow")
-    await k.step()
-    assert "not available in this process" in results(k)[0][1]
-
-
 # -- providers ---------------------------------------------------------------------------------
 
 

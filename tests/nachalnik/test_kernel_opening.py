@@ -13,7 +13,7 @@ from effects.replay import restore
 from effects.tools.function import tool
 from nachalnik import Config, ContextItem, Kernel, ModelInfo, Rules
 from reducers.statecodec import encode_state
-from reducers.vocabulary.errors import InvalidInput, NoProvider
+from reducers.vocabulary.errors import InvalidInput, NoProvider, NoTool
 from reducers.vocabulary.phases import Deciding, Finished, Idle, Ready
 from tests.effects.shell import Gate, Model, Policy, Tool, calls, named, names, results, said, sound
 
@@ -514,3 +514,30 @@ async def test_closing_twice_and_using_it_after(path):
     assert len(k.items()) == 1
     assert [one.name for one in k.history()][-1] == "context.added"
     assert k.state_at(1).position == 1
+
+
+async def test_a_ready_call_waits_for_its_tool_whoever_opens_the_log(path):
+    with opened(path, calls("a"), tools=[Tool("a")]) as k:
+        k.push(ContextItem.user("go"))
+        await k.turn()
+        k.decide(1, "allow")
+    with opened(path, said("done"), tools=[Tool("b")]) as k:
+        before = k.position
+        with pytest.raises(NoTool, match=r"'c1' .* no tool 'a'"):
+            await k.turn()
+        assert (k.position, k.state()) == (before, Ready(("c1",)))
+        k.interrupt()
+        assert isinstance(await k.turn(), Ready), "an interrupt comes first"
+        k.add_tool(Tool("a"))
+        assert isinstance(await k.turn(), Finished)
+        assert results(k) == [("c1", "done", False)]
+
+
+async def test_only_calls_that_may_run_need_their_tool(path):
+    with opened(path, calls("a"), tools=[Tool("a")]) as k:
+        k.push(ContextItem.user("go"))
+        await k.turn()
+        k.decide(1, "deny")
+    with opened(path, said("done")) as k:
+        assert isinstance(await k.turn(), Finished)
+        assert results(k)[0][2]
