@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reducers.state import Commit
-from reducers.vocabulary.content import AnyContent, Content, Held, Stored, content_len
+from reducers.vocabulary.content import AnyContent, Held, Stored, content_len
 from reducers.vocabulary.digests import digest_of
 from reducers.vocabulary.errors import KernelError
 from reducers.vocabulary.events import (
@@ -246,24 +246,46 @@ def _thin_events(events: tuple[Event, ...], contents: Contents) -> Sequence[Even
         if type(event) not in _CARRIERS:
             continue
         content = _CARRIERS[type(event)](event)
-        if type(content) is Held or type(content) is Stored:
-            continue
-        size = content_len(content)
-        if size <= HELD_MIN:
-            continue
         thin: AnyContent = content
-        holder = first.setdefault(content, place)
-        if holder != place:
-            thin = Held(holder)
-        elif size * 6 > LARGE_BYTES:
-            thin = _stored(content, contents)
-        if thin is not content:
+        size = 0 if type(content) is Held or type(content) is Stored else content_len(content)
+        if size > HELD_MIN:
+            holder = first.setdefault(content, place)
+            thin = Held(holder) if holder != place else _apart(content, size, contents)
+        made = event if thin is content else with_content(event, thin)
+        reasoning = _reasoning(event)
+        if reasoning is not None:
+            size = content_len(reasoning)  # type: ignore[arg-type]
+            made = _with_reasoning(made, _apart(reasoning, size, contents))
+        if made is not event:
             written = list(events) if written is None else written
-            written[place] = with_content(event, thin)
+            written[place] = made
     return events if written is None else written
 
 
-def _stored(content: Content, contents: Contents) -> AnyContent:
+def _reasoning(event: Event) -> AnyContent | None:
+    if type(event) is not ContextAdded:
+        return None
+    kind = event.item.kind
+    return kind.reasoning if type(kind) is AssistantMessage else None
+
+
+def _with_reasoning(event: Event, reasoning: AnyContent) -> Event:
+    assert type(event) is ContextAdded
+    assert type(event.item.kind) is AssistantMessage
+    kind = event.item.kind
+    if reasoning is kind.reasoning:
+        return event
+    return replace(event, item=replace(event.item, kind=replace(kind, reasoning=reasoning)))
+
+
+def _apart(content: AnyContent, size: int, contents: Contents) -> AnyContent:
+    """The content itself, or what stands for one that is too large for the line."""
+    if size * 6 <= LARGE_BYTES or type(content) is Stored:
+        return content
+    return _stored(content, contents)
+
+
+def _stored(content: AnyContent, contents: Contents) -> AnyContent:
     raw = _encoder.encode(content)
     if len(raw) <= LARGE_BYTES:
         return content
@@ -341,6 +363,8 @@ def _whole_events(events: tuple[Event, ...], load: Loader | None) -> tuple[Event
             continue
         if type(content) is Held or type(content) is Stored:
             return _resolved(events, load)
+        if type(_reasoning(event)) is Stored:
+            return _resolved(events, load)
     return events
 
 
@@ -355,6 +379,9 @@ def _resolved(events: tuple[Event, ...], load: Loader | None) -> tuple[Event, ..
             whole[place] = with_content(event, held)
         elif type(content) is Stored:
             whole[place] = with_content(event, _loaded(content, load))
+        reasoning = _reasoning(event)
+        if type(reasoning) is Stored:
+            whole[place] = _with_reasoning(whole[place], _loaded(reasoning, load))
     return tuple(whole)
 
 

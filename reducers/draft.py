@@ -87,7 +87,7 @@ class Draft:
             tokens=tokens,
             uncounted=uncounted,
             state=arrived,
-            note=None,
+            note=item.note if item.state == arrived else None,
             content=Held("call") if held else item.content,
         )
         self.say(ContextAdded(item=placed, undo=undo))

@@ -110,7 +110,7 @@ def uncounted_item(counter: TokenCounter, item: ContextItem) -> int:
     pieces = counter.uncounted(item.content)  # type: ignore[arg-type]
     kind = item.kind
     if isinstance(kind, AssistantMessage) and kind.reasoning is not None:
-        pieces += counter.uncounted(kind.reasoning)
+        pieces += counter.uncounted(kind.reasoning)  # type: ignore[arg-type]
     return pieces
 
 

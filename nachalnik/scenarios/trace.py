@@ -48,7 +48,7 @@ def shown_item(item: ContextItem, content: Any) -> str:
         name = f"{name} {item.label}"
     shown = [f"#{item.id} {name}"]
     if isinstance(kind, AssistantMessage) and kind.reasoning is not None:
-        shown.append(f"thinking {quoted(as_text(kind.reasoning))} +")
+        shown.append(f"thinking {quoted(as_text(kind.reasoning))} +")  # type: ignore[arg-type]
     shown.append(said)
     shown += [f"+ call {call.id} {call.tool}{quoted_args(call.args)}" for call in item.calls()]
     return " ".join(shown)

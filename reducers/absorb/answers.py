@@ -187,7 +187,15 @@ def tool_settled(draft: Draft, input: ToolSettled) -> None:
     if call is None or call.status != "running":
         late = next((call for effect, call in calls.adrift if effect == input.effect), None)
         if late is not None:
-            draft.say(ToolLate(call=late, effect=input.effect, output=input.output))
+            draft.say(
+                ToolLate(
+                    call=late,
+                    effect=input.effect,
+                    output=input.output,
+                    crashed=input.crashed,
+                    mended=input.mended,
+                )
+            )
         return
     phase = draft.state.loop.phase
     if isinstance(phase, Executing) and call.id in phase.calls:

@@ -77,7 +77,12 @@ def replace_content(draft: Draft, input: ReplaceContent) -> None:
     tokens, uncounted = draft.reducer.figures(draft.state, replace(item, content=input.content))
     draft.say(
         ContextReplaced(
-            id=input.id, content=input.content, tokens=tokens, uncounted=uncounted, undo="open"
+            id=input.id,
+            content=input.content,
+            tokens=tokens,
+            uncounted=uncounted,
+            because=_mended(item, input.mended).included_because if input.mended else None,
+            undo="open",
         )
     )
 

@@ -111,11 +111,13 @@ def changed(context: Context, event: ContextChanged, here: int) -> Context:
 
 
 def replaced(context: Context, event: ContextReplaced, here: int) -> Context:
-    fields = {
+    fields: dict[str, Any] = {
         "content": event.content,
         "tokens": event.tokens,
         "uncounted": event.uncounted,
     }
+    if event.because is not None:
+        fields["included_because"] = event.because
     return _edit(context, event.id, event.undo, here, fields, event.turn)
 
 

@@ -154,6 +154,8 @@ class ContextReplaced(Recorded, frozen=True, tag="context.replaced", kw_only=Tru
     content: AnyContent
     tokens: int = 0
     uncounted: int = 0
+    because: str | None = None
+    """Why the item is here from now on, where that changes."""
     undo: UndoMode = ""
 
 
@@ -398,6 +400,8 @@ class ToolLate(Bookkeeping, frozen=True, tag="tool.late", kw_only=True):
     call: str
     effect: str
     output: ToolOutput
+    crashed: bool = False
+    mended: int = 0
 
 
 # -- timers ------------------------------------------------------------------------------------

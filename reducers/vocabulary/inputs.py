@@ -89,6 +89,7 @@ class SetState(_Input, frozen=True, tag="context.set_state"):
 class ReplaceContent(_Input, frozen=True, tag="context.replace"):
     id: int
     content: Content
+    mended: int = 0
 
 
 class AnnotateItem(_Input, frozen=True, tag="context.annotate"):

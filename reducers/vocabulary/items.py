@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from reducers.vocabulary.canonical import canonical
 from reducers.vocabulary.content import (
     AnyContent,
-    Content,
     ToolCall,
     calls_in,
     content_of,
@@ -54,7 +53,7 @@ class AssistantMessage(
     Struct, frozen=True, gc=False, omit_defaults=True, tag_field="tag", tag="assistant_message"
 ):
     tool_calls: tuple[ToolCall, ...] = ()
-    reasoning: Content | None = None
+    reasoning: AnyContent | None = None
     extra: Json = NULL
     """Opaque provider state of the whole turn."""
 

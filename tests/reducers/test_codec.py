@@ -134,12 +134,15 @@ def carriers() -> dict[str, Commit]:
     """A commit for each event that may carry a large content."""
     item = ContextItem.user(LARGE)
     output = ToolOutput(LARGE)
+    answered = i.ModelSettled("1.0", ModelResponse(Text("so"), reasoning=LARGE))
+    thought = ContextItem.assistant("so").with_reasoning(LARGE)
     settled = i.ToolSettled("1.0", output)
     return {
         "an item": Commit(1, 1, i.PushItems((item,)), (e.ContextAdded(item=item, undo="open"),)),
         "a replacement": Commit(
             1, 1, i.ReplaceContent(1, LARGE), (e.ContextReplaced(id=1, content=LARGE),)
         ),
+        "reasoning": Commit(1, 1, answered, (e.ContextAdded(item=thought, undo="open"),)),
         "an answer": Commit(
             1, 1, settled, (e.CallAnswered(call="c", effect="1.0", output=output),)
         ),

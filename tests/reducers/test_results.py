@@ -245,10 +245,32 @@ def test_mended_characters_are_told():
     core = asked("c1")
     core.feed(i.ToolSettled(core.effect("c1"), ToolOutput(Text("a\ufffd")), mended=1))
     assert "1 character(s)" in result(core).included_because
+    core = started()
     item = ContextItem.user("a\ufffd").because("it was asked for")
     core.feed(i.PushItems((item,), mended=2))
     because = core.state.context.items[-1].included_because
     assert because.startswith("it was asked for; 2 character(s)")
+    core.feed(i.ReplaceContent(len(core.state.context.items), Text("b\ufffd"), mended=1))
+    because = core.state.context.items[-1].included_because
+    assert because.endswith("; 1 character(s) were no valid text and were replaced")
+    core.feed(i.Undo())
+    assert "1 character(s)" not in core.state.context.items[-1].included_because
+
+
+def test_a_late_answer_keeps_how_it_came_about():
+    core = asked("c1")
+    effect = core.effect("c1")
+    core.feed(i.CancelTurn())
+    late = i.ToolSettled(effect, ToolOutput(Text("no"), True), crashed=True, mended=1)
+    (event,) = core.feed(late).events
+    assert (event.crashed, event.mended, event.output) == (True, 1, late.output)
+
+
+@pytest.mark.parametrize("state", ["active", "pinned"])
+def test_the_note_of_an_item_arrives_with_it(state):
+    core = started()
+    core.feed(i.PushItems((ContextItem.user("a").with_state(state, "it was asked for"),)))
+    assert core.state.context.items[-1].note == "it was asked for"
 
 
 # -- answers that cannot be --------------------------------------------------------------------
