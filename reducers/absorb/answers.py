@@ -42,6 +42,11 @@ from reducers.vocabulary.models import ModelResponse, Usage
 from reducers.vocabulary.persistent import TextSet
 from reducers.vocabulary.phases import Executing, Finished, Idle
 
+ID_CHARACTERS_MAX = 1 << 16
+"""Of a call's id, which most events about the call name. Far above any that a server gives: some
+carry kilobytes of their own state in it, which must come back to them unchanged."""
+SHOWN = 64
+
 # -- the model ---------------------------------------------------------------------------------
 
 
@@ -133,7 +138,8 @@ def repaired(draft: Draft, response: ModelResponse) -> ModelResponse:
         reason = _id_problem(call.id, here, seen)
         if reason:
             fresh = _fresh_id(index, here, seen)
-            draft.say(ToolRepaired(call=fresh, was=call.id, reason=reason))
+            was = call.id if len(call.id) <= ID_CHARACTERS_MAX else call.id[:SHOWN] + "..."
+            draft.say(ToolRepaired(call=fresh, was=was, reason=reason))
             call = replace(call, id=fresh)
         here.append(call.id)
         calls.append(call)
@@ -152,6 +158,8 @@ def repaired(draft: Draft, response: ModelResponse) -> ModelResponse:
 def _id_problem(id: str, here: list[str], seen: TextSet) -> str:
     if not id:
         return "it was left empty"
+    if len(id) > ID_CHARACTERS_MAX:
+        return f"it was longer than {ID_CHARACTERS_MAX} characters"
     if id in here:
         return "it was used twice in one response"
     return "it was reused from earlier in the session" if id in seen else ""

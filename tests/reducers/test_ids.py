@@ -2,6 +2,7 @@
 
 import pytest
 
+from reducers.absorb.answers import ID_CHARACTERS_MAX
 from reducers.vocabulary import inputs as i
 from reducers.vocabulary.content import Blocks, CallBlock, Text, TextBlock
 from reducers.vocabulary.events import ToolRepaired
@@ -52,6 +53,18 @@ def test_each_repair_says_why():
     assert ["left empty" in reasons[0], "used twice" in reasons[1], "earlier" in reasons[2]] == [
         True
     ] * 3
+
+
+def test_an_id_that_would_swell_every_event_is_not_kept():
+    core = asking()
+    long = "x" * (ID_CHARACTERS_MAX + 1)
+    step = core.ask(call(long), call(long[1:]))
+    assert [one.id for one in core.state.context.items[-1].calls()] == ["call_0", long[1:]]
+    (repair,) = [event for event in step.events if isinstance(event, ToolRepaired)]
+    assert (repair.was, repair.reason) == (
+        "x" * 64 + "...",
+        "it was longer than 65536 characters",
+    )
 
 
 def test_ids_01_a_provider_that_uses_one_id_in_every_turn():
