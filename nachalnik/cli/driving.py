@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import attrs
 
+from effects.handlers.words import said
 from effects.logs.port import LogError
 from effects.logs.tail import torn_file
 from nachalnik.cli.asking import Asker, list_open
@@ -85,6 +86,7 @@ class Session:
 
     async def _guarded(self, work: Callable[[], Awaitable[Any]]) -> int:
         """Await something of the kernel; a failure is told here, where it happens."""
+        before = self.kernel.last_seq()
         try:
             with self.interrupts.guard(self._interrupt):
                 await work()
@@ -93,6 +95,15 @@ class Session:
             complain(visible(f"the turn failed: {error}"))
             if not isinstance(error, LogError):
                 complain(f"`nachalnik resume {quote(self.log)}` tries again")
+            return FAILED
+        except Exception as error:
+            # A tool or policy that raised while it was asked about a call: the step failed, and the
+            # log says so. What the log does not know is a fault, and shown as one.
+            if all(one.name != "step.failed" for one in self.kernel.history_since(before)):
+                raise
+            self.catch_up()
+            complain(visible(f"the turn failed: {type(error).__name__}: {said(error)}"))
+            complain(f"`nachalnik resume {quote(self.log)}` tries again")
             return FAILED
         return DONE
 

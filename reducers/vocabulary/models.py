@@ -12,7 +12,6 @@ StopReason = str
 """`end_turn`, `tool_use`, `length`, `refusal`, or the provider's own word."""
 
 END_TURN: StopReason = "end_turn"
-KNOWN_STOPS = (END_TURN, "tool_use", "length", "refusal")
 
 
 class ModelInfo(Struct, frozen=True, gc=False, omit_defaults=True):

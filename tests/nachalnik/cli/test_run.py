@@ -135,6 +135,31 @@ def test_a_call_a_rule_asks_about_waits_with_status_3(shell, quick):
     assert shell.run("show", "s.jsonl").out.count("user_message") == 1
 
 
+def test_a_tool_that_fails_to_say_what_a_call_needs_ends_the_turn_and_not_the_program(shell, quick):
+    (shell.folder / "odd.py").write_text(
+        """
+from tools import add
+
+class Odd:
+    def spec(self):
+        return add.spec()
+
+    def needs(self, call):
+        raise ValueError("which disk?")
+    async def invoke(self, call, output):
+        return "never"
+
+odd = Odd()
+"""
+    )
+    shell.script(CALLS, '"All right."')
+    ran = shell.turn(tools="odd:odd")
+    assert ran.status == 1
+    assert "the turn failed: ValueError: which disk?" in ran.err
+    assert "Traceback" not in ran.err
+    assert shell.run("check", "s.jsonl").status == 0
+
+
 def test_a_denied_call_names_the_rule(shell, quick):
     shell.script(CALLS, '"All right."')
     ran = shell.turn("--allow", "*", "--deny", "fs:write")
