@@ -34,7 +34,7 @@ from reducers.vocabulary.inputs import (
     ToolSettled,
 )
 from reducers.vocabulary.items import AssistantMessage, ContextItem
-from reducers.vocabulary.text import mend
+from reducers.vocabulary.text import escape_halves, mend
 
 
 class NotRecordable(InvalidInput):
@@ -99,7 +99,7 @@ def _mended(input: Input) -> Input:
         if isinstance(value, str):
             if name == "args":
                 # Not mended: a call runs with the arguments the model wrote, or not at all.
-                return _escaped(value)
+                return escape_halves(value)
             text, found = mend(value)
             count += found
             return text
@@ -113,11 +113,6 @@ def _mended(input: Input) -> Input:
     if "mended" in input.__struct_fields__:
         plain["mended"] = plain.get("mended", 0) + count
     return msgspec.convert(plain, type(input))
-
-
-def _escaped(text: str) -> str:
-    """Half characters written as JSON escapes: valid text, which the core refuses as arguments."""
-    return "".join([f"\\u{ord(one):04x}" if "\ud800" <= one <= "\udfff" else one for one in text])
 
 
 # -- texts that say they are JSON ------------------------------------------------------------------

@@ -53,6 +53,8 @@ class DeltaSink:
     effect: str = ""
     _send: Callable[[str, Delta], None] | None = None
     _is_interrupted: Callable[[], bool] | None = None
+    mended: int = 0
+    """Characters of the answer that were no valid text and that the provider replaced."""
 
     @staticmethod
     def disconnected() -> "DeltaSink":

@@ -40,7 +40,7 @@ async def call_model(
         return failed(effect, ProviderFailure("what the provider waited for was cancelled"))
     finally:
         sink.close()
-    return ModelAnswer(ModelSettled(effect.id, response))
+    return ModelAnswer(ModelSettled(effect.id, response, mended=sink.mended))
 
 
 def failed(effect: CallModel, error: Exception) -> ModelAnswer:

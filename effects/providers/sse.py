@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, cast
 import anyio
 
 from effects.providers.http import let_go
+from reducers.vocabulary.text import REPLACEMENT
 
 if TYPE_CHECKING:
     from httpx2 import Response, ServerSentEvent
 
 EVENT_MAX = 64 * 2**20
 """Bytes of one event. No answer comes near; a server that sends no line end does."""
+_SENT = REPLACEMENT.encode()
 DRAIN_S = 0.05
 """How long the end of a body is waited for, so that no server sees a hang-up behind each answer."""
 
@@ -33,6 +35,9 @@ class EventReader:
         self.headers = response.headers
         self.request = response.request
         self.at_end = False
+        self.mended = 0
+        """Stretches of bytes that were no UTF-8 and became U+FFFD."""
+        self._rest = b""
         self._response = response
         self._text = self._decoded()
         # What the reader asks of a response is what this class has.
@@ -62,10 +67,17 @@ class EventReader:
         decoder, error = getincrementaldecoder("utf-8-sig")("replace"), None
         try:
             async for piece in self._response.aiter_bytes():
-                yield decoder.decode(piece)
+                yield self._told(decoder.decode(piece), piece)
         except Exception as found:
             error = found
         self.at_end = True
-        yield decoder.decode(b"", final=True) + "\n\n"
+        yield self._told(decoder.decode(b"", final=True), b"") + "\n\n"
         if error is not None:
             raise error
+
+    def _told(self, text: str, piece: bytes) -> str:
+        """The text, after what of it stands for bytes that were none is counted."""
+        raw = self._rest + piece
+        self._rest = raw[-2:]  # of the three that a U+FFFD which was sent as such has
+        self.mended += text.count(REPLACEMENT) - raw.count(_SENT)
+        return text

@@ -12,6 +12,11 @@ def mend(text: str) -> tuple[str, int]:
     return _SURROGATE.subn(REPLACEMENT, text)
 
 
+def escape_halves(text: str) -> str:
+    """Each lone surrogate written as its JSON escape: valid text that strict JSON refuses."""
+    return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+
+
 def mend_bytes(raw: bytes) -> tuple[str, int]:
     """Bytes read as UTF-8, each undecodable stretch replaced by U+FFFD, and how many there were."""
     text = raw.decode("utf-8", "replace")

@@ -211,6 +211,16 @@ async def test_a_native_cancellation_of_the_driver_is_one():
     assert results(k) == []
 
 
+async def test_what_a_provider_mended_is_told_with_its_answer():
+    async def reply(request, deltas):
+        deltas.mended += 2
+        return said("a\ufffd\ufffd")
+
+    k = kernel(reply)
+    await k.turn()
+    assert "2 character(s) were no valid text" in k.items()[-1].included_because
+
+
 # -- providers ---------------------------------------------------------------------------------
 
 

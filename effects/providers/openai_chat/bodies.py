@@ -16,11 +16,14 @@ _TITLE = re.compile(r"<(?:title|h1)[^>]{0,200}>([^<]{1,200})<", re.IGNORECASE)
 _STREAM = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry)?:")
 
 
-def read_json(body: bytes, where: str) -> object:
-    """The value of a whole body. Raises `ProviderFailure` that says what came instead."""
-    text, _ = mend_bytes(body.removeprefix(b"\xef\xbb\xbf"))
+def read_json(body: bytes, where: str) -> tuple[object, int]:
+    """The value of a whole body, and how many stretches of it were no UTF-8 and became U+FFFD.
+
+    Raises `ProviderFailure` that says what came instead.
+    """
+    text, mended = mend_bytes(body.removeprefix(b"\xef\xbb\xbf"))
     try:
-        return parse_chunk(text)
+        return parse_chunk(text), mended
     except ProviderFailure:
         said = f"{where} answered with {describe(body)} where a chat completion was expected"
         raise ProviderFailure(said + ": is the base address right?", BAD_ANSWER) from None

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from effects.providers.openai_chat.pieces import Mender, as_dict, as_str, json_text
+from effects.providers.openai_chat.pieces import ArgumentsMender, as_dict, as_str, json_text
 from reducers.vocabulary.content import ToolCall
 from reducers.vocabulary.json import NULL, Json, object_problem
 from reducers.vocabulary.models import Delta
@@ -34,7 +34,7 @@ class Draft:
         self.name = ""
         self.arguments: list[str] = []
         self.extra: dict[str, Any] = {}
-        self.mender = Mender()
+        self.mender = ArgumentsMender()
 
     def is_whole(self) -> bool:
         """Whether its arguments are one object already. Rarely asked, and never for a `{`."""

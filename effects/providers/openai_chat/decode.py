@@ -88,6 +88,11 @@ class ChatDecoder:
         """Whether the answer is whole, although a report of its cost may follow."""
         return self.is_done or bool(self._finish_reason)
 
+    @property
+    def mended(self) -> int:
+        """Characters of what was said and thought that were no valid text and were replaced."""
+        return self._content.count + self._refusing.count + self._reasoning.mended
+
     # -- in ------------------------------------------------------------------------------------
 
     def feed(self, chunk: object) -> list[Delta]:
@@ -258,14 +263,20 @@ def decode_body(
     `body` is the JSON value; a list is read as the chunks of a stream.
     """
     decoder = ChatDecoder(thinking_in_content=thinking_in_content, where=where)
+    feed_body(decoder, body)
+    return decoder.finish()
+
+
+def feed_body(decoder: ChatDecoder, body: object) -> list[Delta]:
+    """Take a whole body into a new decoder; returns what it says, as a stream would tell it."""
+    deltas: list[Delta] = []
     for chunk in body if isinstance(body, list) else [body]:
         if isinstance(chunk, dict):
-            decoder.feed(chunk)
+            deltas += decoder.feed(chunk)
     if not decoder.has_choice:
-        text = f"the answer of {where or 'the server'} is no chat completion: "
+        text = f"the answer of {decoder.where or 'the server'} is no chat completion: "
         raise ProviderFailure(text + json_text(body)[:QUOTE_MAX], BAD_ANSWER)
-    decoder.done()
-    return decoder.finish()
+    return deltas + decoder.done()
 
 
 def _first_choice(chunk: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from reducers.vocabulary.json import NotJson, compact
-from reducers.vocabulary.text import mend
+from reducers.vocabulary.text import escape_halves, mend
 
 _PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
 
@@ -36,12 +36,13 @@ def json_text(value: object) -> str:
 
 class Mender:
     """Makes pieces of text sound: halves of a character in two pieces are joined, and a half that
-    never finds its other becomes U+FFFD."""
+    never finds its other becomes U+FFFD, which is counted."""
 
-    __slots__ = ("_half",)
+    __slots__ = ("_half", "count")
 
     def __init__(self) -> None:
         self._half = ""
+        self.count = 0
 
     def add(self, piece: str) -> str:
         """What is sound so far; the first half of a pair is held until the next piece."""
@@ -50,11 +51,26 @@ class Mender:
         whole = self._half + piece
         self._half = whole[-1] if "\ud800" <= whole[-1:] <= "\udbff" else ""
         whole = whole[:-1] if self._half else whole
-        return mend(_PAIR.sub(_joined, whole))[0]
+        return self._sound(_PAIR.sub(_joined, whole))
 
     def end(self) -> str:
         half, self._half = self._half, ""
-        return mend(half)[0]
+        return self._sound(half)
+
+    def _sound(self, text: str) -> str:
+        sound, found = mend(text)
+        self.count += found
+        return sound
+
+
+class ArgumentsMender(Mender):
+    """For a call's arguments, which are run as they were written or not at all: a lone half stays,
+    as an escape that no strict reader of JSON accepts."""
+
+    __slots__ = ()
+
+    def _sound(self, text: str) -> str:
+        return escape_halves(text)
 
 
 def _joined(pair: re.Match[str]) -> str:

@@ -15,11 +15,10 @@ from effects.providers.openai_chat.bodies import (
     read_refusal,
     retry_after_s,
 )
-from effects.providers.openai_chat.decode import BAD_ANSWER, ChatDecoder, decode_body, parse_chunk
+from effects.providers.openai_chat.decode import BAD_ANSWER, ChatDecoder, feed_body, parse_chunk
 from effects.providers.openai_chat.encode import REASONING_FIELDS, encode_request
 from effects.providers.openai_chat.failures import failure_of
 from effects.providers.sse import EventReader
-from reducers.vocabulary.content import Text
 from reducers.vocabulary.errors import InvalidInput, TooLong
 from reducers.vocabulary.json import Json
 from reducers.vocabulary.messages import ModelRequest
@@ -121,7 +120,6 @@ class OpenAIChatProvider:
         decoder = ChatDecoder(
             thinking_in_content=self.thinking_in_content, where=self._server.shown
         )
-        whole: list[ModelResponse] = []
 
         async def exchange() -> None:
             async with self._server.post(PATH, body, ACCEPT) as answer:
@@ -129,18 +127,17 @@ class OpenAIChatProvider:
                 if _media_type(answer) == EVENT_STREAM:
                     await self._read_stream(answer, decoder, deltas)
                 else:
-                    whole.extend(await self._read_whole(answer, decoder, deltas))
+                    await self._read_whole(answer, decoder, deltas)
 
         try:
             was_given_up = await unless_interrupted(deltas.is_interrupted, exchange)
         except (ProviderFailure, TooLong) as failure:
             self._take_out_secrets(failure)
             raise
-        if whole:
-            return whole[0]
-        if not decoder.has_ended and (was_given_up or deltas.is_interrupted()):
-            return decoder.interrupted()
-        return decoder.finish()
+        is_cut = not decoder.has_ended and (was_given_up or deltas.is_interrupted())
+        response = decoder.interrupted() if is_cut else decoder.finish()
+        deltas.mended += decoder.mended
+        return response
 
     async def aclose(self) -> None:
         """Close what is open in this event loop; the provider can be used again."""
@@ -169,21 +166,17 @@ class OpenAIChatProvider:
 
     async def _read_whole(
         self, answer: "Response", decoder: ChatDecoder, deltas: DeltaSink
-    ) -> list[ModelResponse]:
-        """The answer of a server that ignored `stream`; none where it streamed under a wrong name,
-        which leaves the answer in the decoder."""
+    ) -> None:
+        """The answer of a server that ignored `stream`, or streamed under a wrong name."""
         with self._server.failures():
             body = await read_body(answer, BODY_MAX)
         if is_event_stream(body):
             await self._read_stream(_as_stream(answer, body), decoder, deltas)
-            return []
-        value = read_json(body, self._server.shown)
-        response = decode_body(
-            value, thinking_in_content=self.thinking_in_content, where=self._server.shown
-        )
-        if isinstance(response.content, Text):
-            deltas.text(response.content.text)
-        return [response]
+            return
+        value, mended = read_json(body, self._server.shown)
+        deltas.mended += mended
+        for delta in feed_body(decoder, value):
+            deltas.send(delta)
 
     async def _read_stream(
         self, answer: "Response", decoder: ChatDecoder, deltas: DeltaSink
@@ -194,6 +187,7 @@ class OpenAIChatProvider:
             cut = await self._follow(reader, decoder, deltas)
         finally:
             await reader.aclose(is_done=decoder.is_done)
+            deltas.mended += reader.mended
         if not decoder.has_ended and not deltas.is_interrupted():
             raise decoder.truncated(cut)
 

@@ -38,6 +38,10 @@ class Reasoning:
     def end(self) -> str:
         return self._mender.end()
 
+    @property
+    def mended(self) -> int:
+        return self._mender.count
+
     def extra(self) -> Json:
         """The details as an object for `ModelResponse.extra`, or null."""
         if not self._details:

@@ -473,6 +473,14 @@ def test_half_a_character_is_mended():
     assert said(response) == "a\ufffdb\ufffdc\ufffd"
 
 
+def test_half_a_character_in_arguments_is_no_other_character():
+    """R17: they run as the model wrote them, or not at all."""
+    text = parse_chunk('"{\\"x\\":\\"\\ud83e\\"}"')
+    response = answer(chunk(tool_calls=[call(0, "A", "f", text)]), chunk("tool_calls"))
+    assert response.calls[0].args == '{"x":"\\ud83e"}'
+    assert object_problem(response.calls[0].args) is not None
+
+
 @pytest.mark.parametrize(
     "line", ["NaN", '{"a":NaN}', "ping", "{", "", '{"a":1} x', "[" * 100_000, "9" * 5000]
 )

@@ -211,6 +211,25 @@ async def test_a_stream_is_utf_8_whatever_its_head_says():
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("drip", [0, 1])
+async def test_what_is_no_utf_8_is_replaced_and_counted(drip):
+    """R27. A U+FFFD that was sent as one is no repair; the last half comes with the end."""
+    stream = sse(chunk(content="a\ufffdb?c"), chunk("stop", content="\ud83e", reasoning="\udd80"))
+    stream = stream.replace(b"\\ufffd", b"\xef\xbf\xbd").replace(b"?", b"\xff")
+    message = {"message": {"content": "a\ufffdb?c"}, "finish_reason": "stop"}
+    whole = json.dumps({"choices": [message]}, ensure_ascii=False).encode().replace(b"?", b"\xff")
+    for reply, text, count in (
+        (Reply(stream, drip=drip), "a\ufffdb\ufffdc\ufffd", 3),
+        (Reply(whole, content_type="application/json"), "a\ufffdb\ufffdc", 1),
+    ):
+        async with served(reply) as (provider, _):
+            sink = DeltaSink.disconnected()
+            response = await provider.respond(ASK, sink)
+            assert response.content == Text(text)
+            assert sink.mended == count
+
+
+@pytest.mark.anyio
 async def test_a_very_long_line_is_read():
     text = "é" * 3_000_000
     assert (await ask(sse(chunk("stop", content=text)))).content == Text(text)
