@@ -1,6 +1,7 @@
 """Hypothesis profiles; choose one with HYPOTHESIS_PROFILE."""
 
 import os
+import signal
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, settings
@@ -39,4 +40,9 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=BUSY_MACHINE,
 )
+# A shell starts what is to run in the background with Ctrl-C ignored, and children inherit that:
+# those that tests send one would never hear it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "dev")
