@@ -22,6 +22,7 @@ from effects.logs.port import LogError, LogWriteFailed
 from effects.ports import DeltaSink, OutputSink, Provider, Tool
 from effects.writer import Applied, Writer
 from reducers.announce import Work, outstanding
+from reducers.machines import calls as calls_machine
 from reducers.vocabulary.content import Text
 from reducers.vocabulary.effects import (
     CallModel,
@@ -326,6 +327,9 @@ class Interpreter:
         state = self.writer.state
         if effect == state.requests.in_flight:
             return True
+        run = calls_machine.of_effect(state.calls, effect)
+        if run is not None:
+            return run.status in ("running", "judging")
         return effect in [one.id for one in outstanding(state)]
 
     def _settle_late(self, input: ToolSettled) -> None:

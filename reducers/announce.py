@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import attrs
+from msgspec import Struct
 
 from reducers.machines import calls as calls_machine
 from reducers.machines import parts
@@ -119,8 +119,7 @@ def outstanding(state: State) -> tuple[Effect, ...]:
 # -- work --------------------------------------------------------------------------------------
 
 
-@attrs.frozen
-class ModelWork:
+class ModelWork(Struct, frozen=True, gc=False):
     """Send `request`. `digest` names it; the same state always gives the same one."""
 
     request: ModelRequest
@@ -128,8 +127,7 @@ class ModelWork:
     digest: str
 
 
-@attrs.frozen
-class ToolWork:
+class ToolWork(Struct, frozen=True, gc=False):
     """Run `call`. `key` is the same for every start of this call, and for no other call ever."""
 
     call: ToolCall
@@ -137,8 +135,7 @@ class ToolWork:
     attempt: int = 1
 
 
-@attrs.frozen
-class JudgeWork:
+class JudgeWork(Struct, frozen=True, gc=False):
     """Judge `call` under `policy`; `question` is the id its question would have."""
 
     call: ToolCall

@@ -100,33 +100,26 @@ def record_result(
     mode = undo or _mode(draft.state)
     if crashed:
         draft.say(ToolPanicked(call=call.id, tool=call.tool))
-    label = _label(call)
-    kind = ToolResult(call.id, call.tool, output.is_error)
     item = ContextItem(
-        kind=kind,
+        kind=ToolResult(call.id, call.tool, output.is_error),
         source="tool_result",
-        label=label,
+        label=_label(call),
         content=output.content,
         state="active",
+        included_because=wording.mended(mended) if mended else None,
     )
-    because = wording.mended(mended) if mended else None
     limit = _limit(draft.state, call) if has_limit else None
     cut = None if limit is None else truncate(output.content, limit)  # type: ignore[arg-type]
+    dropped: int | None = None
     whole: int | None = None
     if cut is not None:
+        text, dropped = cut
         if draft.state.session.config.keep_truncated_output:
-            kept = replace(
-                item,
-                state="archived",
-                note=wording.WHOLE_NOTE,
-                included_because=wording.WHOLE_KEPT,
-            )
-            whole = draft.add(kept, mode, held=is_held)
+            whole = _keep_whole(draft, item, mode, is_held)
             mode = "join"
-        because = _cut_reason(cut[1], whole, because)
-        item = replace(item, content=cut[0])
-    shown = item if because is None else replace(item, included_because=because)
-    id = draft.add(shown, mode, held=is_held and cut is None)
+        because = _cut_reason(dropped, whole, item.included_because)
+        item = replace(item, content=text, included_because=because)
+    id = draft.add(item, mode, held=is_held and cut is None)
     added = draft.state.context.items[id - 1]
     draft.say(
         ToolFinished(
@@ -134,13 +127,24 @@ def record_result(
             call=call.id,
             tool=call.tool,
             is_error=output.is_error,
-            truncated=None if cut is None else cut[1],
+            truncated=dropped,
             tokens=0 if added is None else added.tokens,
             item=id,
             whole=whole,
             stop=stop,
         )
     )
+
+
+def _keep_whole(draft: Draft, item: ContextItem, mode: UndoMode, is_held: bool) -> int:
+    """Beside the shortened result, the whole: its id."""
+    kept = replace(
+        item,
+        state="archived",
+        note=wording.WHOLE_NOTE,
+        included_because=wording.WHOLE_KEPT,
+    )
+    return draft.add(kept, mode, held=is_held)
 
 
 def _mode(state: State) -> UndoMode:

@@ -1,7 +1,7 @@
 """`CallModel`: ask the provider, and say what came of it."""
 
 import anyio
-import attrs
+from msgspec import Struct
 
 from effects.handlers.cancelled import is_cancelled
 from effects.handlers.words import said
@@ -13,8 +13,7 @@ from reducers.vocabulary.inputs import Failure, ModelSettled
 from reducers.vocabulary.models import ModelResponse
 
 
-@attrs.frozen
-class ModelAnswer:
+class ModelAnswer(Struct, frozen=True, gc=False):
     """The input that settles the effect, and the exception behind a failure, for the caller."""
 
     input: ModelSettled

@@ -3,7 +3,7 @@
 from typing import Any
 
 import anyio
-import attrs
+from msgspec import Struct
 
 from effects.handlers.cancelled import is_cancelled
 from effects.handlers.words import said
@@ -15,8 +15,7 @@ from reducers.vocabulary.inputs import CallJudged
 from reducers.vocabulary.tools import Capability
 
 
-@attrs.frozen
-class Judgement:
+class Judgement(Struct, frozen=True, gc=False):
     """The input that settles the effect, and the exception behind a failure, for the caller."""
 
     input: CallJudged
