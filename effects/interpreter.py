@@ -15,15 +15,14 @@ import anyio.lowlevel
 import attrs
 
 from effects.border import NotRecordable
+from effects.debts import Debts
 from effects.handlers.model import call_model, failed
 from effects.handlers.policy import judge_call, not_judged
-from effects.handlers.tool import crashed, reconcile_outcome, run_tool
-from effects.logs.port import LogError, LogWriteFailed
+from effects.handlers.tool import reconcile_outcome, run_tool, unrecordable
 from effects.ports import DeltaSink, OutputSink, Provider, Tool
 from effects.writer import Applied, Writer
 from reducers.announce import Work, outstanding
 from reducers.machines import calls as calls_machine
-from reducers.vocabulary.content import Text
 from reducers.vocabulary.effects import (
     CallModel,
     Effect,
@@ -37,18 +36,16 @@ from reducers.vocabulary.errors import NoTool, ProviderError
 from reducers.vocabulary.events import ToolFinished, ToolRequested
 from reducers.vocabulary.inputs import (
     CancelTurn,
-    DriverLeft,
     Input,
     OutcomeReconciled,
     ToolSettled,
 )
 from reducers.vocabulary.models import Delta
 from reducers.vocabulary.phases import Idle, Phase, Ready, is_busy
-from reducers.vocabulary.tools import ToolOutput
 
 IDLE = Idle()
 Works = tuple[tuple[Effect, Work], ...]
-Answer = tuple[Input, Exception | None]
+Answer = tuple[Input, Exception | SystemExit | None]
 """What settles an effect, and the exception behind a failure, for the caller."""
 
 
@@ -76,8 +73,8 @@ class _Running:
     """An effect under way: what ends its wait, in whose loop, and where it shows its progress."""
 
     scope: anyio.CancelScope
-    thread: int
-    token: object
+    thread: int = attrs.Factory(threading.get_ident)
+    token: object = attrs.Factory(anyio.lowlevel.current_token)
     sink: DeltaSink | OutputSink | None = None
 
     def stop(self) -> None:
@@ -107,23 +104,26 @@ class Interpreter:
         self._asked: dict[str, Any] = {}
         """The provider or policy an effect was announced for, by its id."""
         self._driver: _Drive | None = None
-        self._unwritten: list[Input] = []
-        """Answers of tools that the log did not take, or that came while their driver left."""
-        self._debts: list[Input] = []
-        """What has to be committed before anything else can be."""
+        self._debts = Debts(self._commit)
 
     # -- in ----------------------------------------------------------------------------------
 
     def apply(self, input: Input) -> Applied:
         """Commit one input; effects of the outside world stay with whoever drives the loop."""
         with self.writer.lock:
-            self._pay()
-            applied = self.writer.commit(input)
-            self._keep_parts(applied)
+            self._debts.pay()
+            asked = self._asked_of_code() if isinstance(input, CancelTurn) else ()
+            applied = self._commit(input)
         for notice in applied.notices:
-            self._stop(notice)
-        if isinstance(input, CancelTurn):
-            self._stop_judging()
+            self._stop(self._target(notice))
+        if applied.step.events:
+            for effect in asked:
+                self._stop(effect)
+        return applied
+
+    def _commit(self, input: Input) -> Applied:
+        applied = self.writer.commit(input)
+        self._keep_parts(applied)
         return applied
 
     async def drive(self, input: Input) -> Phase:
@@ -162,48 +162,37 @@ class Interpreter:
                 return
             self._driver = None
             self._asked.clear()
-            if is_busy(self.writer.state.loop.phase):
-                self._debts.append(DriverLeft())
-            self._debts += self._unwritten
-            self._unwritten = []
-            with contextlib.suppress(LogError):  # paid before the next commit, or the log is done
-                self._pay()
+            self._debts.leave(is_busy(self.writer.state.loop.phase))
 
-    def _pay(self) -> None:
-        while self._debts:
-            owed = self._debts[0]
-            try:
-                applied = self.writer.commit(owed)
-            except NotRecordable as problem:
-                # What cannot be written must not stand in the way of everything else.
-                del self._debts[0]
-                if isinstance(owed, ToolSettled):
-                    said = ToolOutput(
-                        Text(f"The tool returned what cannot be recorded: {problem}."), True
-                    )
-                    self._debts.insert(0, ToolSettled(owed.effect, said))
-                continue
-            self._keep_parts(applied)
-            del self._debts[0]
+    def settle_debts(self) -> None:
+        """Commit what the log did not take before, if it takes it now: the last chance."""
+        with self.writer.lock:
+            self._debts.try_to_pay()
 
     async def recover(self, works: Works) -> None:
-        """Run what an opening announced: questions a tool may answer by itself."""
+        """Run what an opening announced: questions a tool may answer by itself. What another
+        driver asks already is left to it."""
         drive = _Drive()
         for effect, work in works:
-            await self._one(drive, effect, work)
+            if effect.id in self._running:
+                continue
+            with anyio.CancelScope() as scope:
+                self._running[effect.id] = _Running(scope)
+                try:
+                    await self._one(drive, effect, work)
+                finally:
+                    self._running.pop(effect.id, None)
         self.writer.sync()
 
     # -- out ---------------------------------------------------------------------------------
 
     async def _carry_out(self, drive: _Drive, works: Works) -> None:
-        token = anyio.lowlevel.current_token()
-        thread = threading.get_ident()
         running = self._running
         with anyio.CancelScope() as scope:  # a cancel of the turn ends here: it is closed already
-            alone = _Running(scope, thread, token)
+            alone = _Running(scope)
             while works:
                 if len(works) > 1:
-                    works = await self._many(drive, works, thread, token)
+                    works = await self._many(drive, works)
                     continue
                 effect, work = works[0]
                 running[effect.id] = alone
@@ -220,14 +209,14 @@ class Interpreter:
         if scope.cancel_called:
             drive.phase = IDLE
 
-    async def _many(self, drive: _Drive, works: Works, thread: int, token: object) -> Works:
+    async def _many(self, drive: _Drive, works: Works) -> Works:
         """Several at once; each answer is committed as it comes. Returns what they announced."""
         raised: list[BaseException] = []
         announced: list[tuple[Effect, Work]] = []
 
         async def run(effect: Effect, work: Work) -> None:
             with anyio.CancelScope() as scope:
-                self._running[effect.id] = _Running(scope, thread, token)
+                self._running[effect.id] = _Running(scope)
                 try:
                     announced.extend(await self._one(drive, effect, work))
                 except (anyio.get_cancelled_exc_class(), GeneratorExit):
@@ -252,10 +241,10 @@ class Interpreter:
 
     async def _one(self, drive: _Drive, effect: Effect, work: Work) -> Works:
         """Carry out one effect; the log is synced before the world is touched."""
-        if not self._is_owed(effect.id):
-            return ()  # given up before it began
         if type(effect) is CallModel or type(effect) is RunTool:
             self.writer.sync()
+        if not self._is_owed(effect.id):
+            return ()  # given up before it began, or while the disk was waited for
         input, cause = await self._answer(effect, work)
         try:
             applied = self._settle(input)
@@ -273,9 +262,14 @@ class Interpreter:
     def _settle(self, input: Input) -> Applied:
         try:
             return self.apply(input)
-        except LogWriteFailed:
+        except NotRecordable:
+            raise
+        except BaseException:
+            # The tool has run, whatever comes between: its answer is committed when its driver has
+            # left, and is silence if it was written after all.
             if isinstance(input, ToolSettled):
-                self._unwritten.append(input)
+                with self.writer.lock:
+                    self._debts.keep(input)
             raise
 
     async def _answer(self, effect: Effect, work: Any) -> Answer:
@@ -337,11 +331,9 @@ class Interpreter:
         its driver, who is about to leave, has left."""
         with self.writer.lock:
             if self._driver is not None and self._is_owed(input.effect):
-                self._unwritten.append(input)
-                return
-            self._debts.append(input)
-            with contextlib.suppress(LogError):  # paid before the next commit, or the log is done
-                self._pay()
+                self._debts.keep(input)
+            else:
+                self._debts.owe(input)
 
     # -- which part --------------------------------------------------------------------------
 
@@ -378,21 +370,21 @@ class Interpreter:
 
     # -- stopping ----------------------------------------------------------------------------
 
-    def _stop(self, notice: StopModel | StopTool) -> None:
-        target = notice.target if isinstance(notice, StopModel) else self._run_of(notice.call)
-        running = self._running.get(target)
+    def _stop(self, effect: str) -> None:
+        running = self._running.get(effect)
         if running is not None:
             running.stop()
 
-    def _run_of(self, call: str) -> str:
+    def _target(self, notice: StopModel | StopTool) -> str:
+        if isinstance(notice, StopModel):
+            return notice.target
         adrift = self.writer.state.calls.adrift
-        return next((effect for effect, one in reversed(adrift) if one == call), "")
+        return next((effect for effect, call in reversed(adrift) if call == notice.call), "")
 
-    def _stop_judging(self) -> None:
-        """A judgement has no notice of its own: what runs and is owed no more is stopped."""
-        for effect, running in list(self._running.items()):
-            if not self._is_owed(effect):
-                running.stop()
+    def _asked_of_code(self) -> tuple[str, ...]:
+        """Judgements and reconciliations under way: a cancel ends them, and they have no notice."""
+        owed = outstanding(self.writer.state)
+        return tuple(one.id for one in owed if isinstance(one, JudgeCall | ReconcileOutcome))
 
 
 def _leaf(error: BaseException) -> BaseException:
@@ -408,7 +400,7 @@ def _unrecordable(effect: Effect, problem: NotRecordable) -> Answer:
             answer = failed(effect, problem)
             return answer.input, answer.cause
         case RunTool():
-            return ToolSettled(effect.id, crashed(problem), crashed=True), None
+            return ToolSettled(effect.id, unrecordable(problem)), None
         case JudgeCall():
             judgement = not_judged(effect, problem)
             return judgement.input, judgement.cause

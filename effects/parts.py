@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from effects.ports import PermissionPolicy, Provider, Tool
 from reducers.reducer import Projector, Reducer
 from reducers.tokens import TokenCounter
 from reducers.vocabulary.errors import InvalidInput
+from reducers.vocabulary.events import CounterChanged, ProjectorChanged, SessionStarted
 from reducers.vocabulary.inputs import Seams
 from reducers.vocabulary.models import ModelInfo
 from reducers.vocabulary.policies import PolicyInfo, Rule, Verdict, parse_rule
@@ -87,6 +89,11 @@ def type_path(value: object) -> str:
 
 # -- pure seams --------------------------------------------------------------------------------
 
+SEAM_CHANGES = (ProjectorChanged, CounterChanged)
+"""Events after which another reducer judges than before."""
+SEAM_EVENTS = (SessionStarted, *SEAM_CHANGES)
+"""The same for whoever begins a log without a reducer."""
+
 
 def seam_of(seam: object) -> str:
     """`MODULE:NAME` of a seam's class, its options as a JSON object behind it where it has any."""
@@ -157,8 +164,16 @@ def load_counter(text: str) -> TokenCounter:
 
 
 def _load_seam(text: str, methods: tuple[str, ...]) -> Any:
-    """A log may come from a stranger: only a class that has the methods of the seam is called."""
+    """A log may come from a stranger, who must not choose what code is run: a module that this
+    process has not imported itself is not imported, and only a class with the methods of the seam
+    is called."""
     place, brace, rest = text.partition("{")
+    module = place.partition(":")[0]
+    if module and module not in sys.modules and not module.startswith("reducers."):
+        raise SeamMissing(
+            f"the seam {text!r} is of a module that this program has not loaded, and a log alone "
+            "must not make it run one: import it first, or give the seam itself (replay: --with)"
+        )
     try:
         found = load_object(place)
         if not isinstance(found, type) or not all(hasattr(found, name) for name in methods):

@@ -14,7 +14,7 @@ from reducers.vocabulary.content import ToolCall
 from reducers.vocabulary.json import Json
 from reducers.vocabulary.messages import ModelRequest
 from reducers.vocabulary.models import Delta, ModelInfo, ModelResponse
-from reducers.vocabulary.policies import PolicyInfo, Verdict
+from reducers.vocabulary.policies import Verdict
 from reducers.vocabulary.tools import Capability, ToolOutput, ToolSpec
 
 
@@ -192,15 +192,3 @@ class PermissionPolicy(Protocol):
     """
 
     async def evaluate(self, request: PermissionRequest) -> Verdict: ...
-
-
-class DescribedPolicy(Protocol):
-    """A policy that is data."""
-
-    def info(self) -> PolicyInfo: ...
-
-
-class Clock(Protocol):
-    """Stamps commits, in milliseconds since the epoch. Nothing is ever ordered by it."""
-
-    def __call__(self) -> int: ...

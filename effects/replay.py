@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from effects.logs.port import EventLog
-from effects.parts import load_reducer
+from effects.parts import SEAM_EVENTS, load_reducer
 from reducers.codec import (
     Header,
     Loader,
@@ -25,7 +25,7 @@ from reducers.reducer import Reducer
 from reducers.root import step
 from reducers.state import Commit, State, fold, initial
 from reducers.statecodec import FINGERPRINT, decode_state
-from reducers.vocabulary.events import CounterChanged, Event, ProjectorChanged, SessionStarted
+from reducers.vocabulary.events import Event
 
 
 def initial_of(header: Header) -> State:
@@ -131,12 +131,9 @@ def redrive(
         commits += 1
         events += len(commit.events)
         state = after
-        if any(isinstance(event, _SEAMS) for event in commit.events):
+        if any(isinstance(event, SEAM_EVENTS) for event in commit.events):
             reducer = choose(state)
     return Redriven(commits, events)
-
-
-_SEAMS = (ProjectorChanged, CounterChanged, SessionStarted)
 
 
 def _again(state: State, commit: Commit, reducer: Reducer) -> tuple[Divergence | None, State]:

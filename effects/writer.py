@@ -14,7 +14,7 @@ import msgspec
 
 from effects.border import admitted
 from effects.logs.port import EventLog, LogError, LogUnusable
-from effects.parts import load_reducer
+from effects.parts import SEAM_CHANGES, load_reducer
 from reducers.announce import Work, render
 from reducers.codec import encode_commit
 from reducers.reducer import Reducer
@@ -22,10 +22,8 @@ from reducers.root import step
 from reducers.state import Commit, State, Step
 from reducers.vocabulary.effects import Effect, StopModel, StopTool
 from reducers.vocabulary.errors import Reentered
-from reducers.vocabulary.events import CounterChanged, ProjectorChanged
 from reducers.vocabulary.inputs import Input
 
-_SEAMS = {ProjectorChanged, CounterChanged}
 Publish = Callable[[State, Commit, State], None]
 
 
@@ -114,7 +112,7 @@ class Writer:
         before, self.state = self.state, made.state
         if before.session is made.state.session:
             return
-        if not _SEAMS.isdisjoint(map(type, made.events)):
+        if any(isinstance(event, SEAM_CHANGES) for event in made.events):
             self.reducer = load_reducer(made.state.session.seams, self.seams)
 
     def _draw(self, made: Step) -> Applied:

@@ -14,7 +14,8 @@ import msgspec
 
 from effects.logs.cache import CACHE_FORMAT, Cache, CacheHead, CacheRefused, cache_file, read_cache
 from effects.logs.contents import ContentFolder, is_digest
-from effects.logs.port import LogDamaged, LogMissing
+from effects.logs.lines import open_file
+from effects.logs.port import LogDamaged, LogMissing, LogUnreadable
 from effects.logs.scan import LogView, check_log, read_log
 from effects.logs.syscalls import SYSCALLS, let_go, reason_of
 from effects.replay import initial_of
@@ -226,9 +227,11 @@ class _Walk:
         """Take the cache that an opening would use; tell why one is not used. Before the log is
         read, since a log in use goes on and its cache with it."""
         name = cache_file(self.path)
-        fd = SYSCALLS.open(self.path, os.O_RDONLY)
+        fd = open_file(SYSCALLS, self.path)
         try:
             found = read_cache(SYSCALLS, self.path, fd, SYSCALLS.fstat(fd).st_size, FINGERPRINT)
+        except OSError as error:
+            raise LogUnreadable(self.path, reason_of(error)) from error
         except CacheRefused as refused:
             finding = Finding(None, "cache", f"{name}: {refused}; it can be deleted")
             (self.notes if _is_foreign(name) else self.findings).append(finding)
@@ -258,9 +261,13 @@ def _is_foreign(name: str) -> bool:
 
 
 def _is_newline(path: str, place: int) -> bool:
-    with open(path, "rb") as file:
-        file.seek(place)
-        return file.read(1) == b"\n"
+    fd = open_file(SYSCALLS, path)
+    try:
+        return SYSCALLS.pread(fd, 1, place) == b"\n"
+    except OSError as error:
+        raise LogUnreadable(path, reason_of(error)) from error
+    finally:
+        let_go(SYSCALLS, fd)
 
 
 # -- calls -------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Any
 from effects.interpreter import Interpreter, Ports
 from effects.logs.file import Durability, FileLog
 from effects.logs.memory import MemoryLog
-from effects.logs.port import EventLog, LogError, LogMissing
+from effects.logs.port import EventLog, LogError, LogExists, LogMissing
 from effects.parts import (
     AnyPolicy,
     SeamMissing,
@@ -125,7 +125,10 @@ class Kernel(Observation, PartsFace, ContextFace, QuestionsFace):
             if config is not None and config.session_name is not None:
                 name = config.session_name
             header = Header(secrets.token_hex(8), name, None, MADE_BY)
-            log = FileLog.create(path, encode_header(header), durability)
+            try:
+                log = FileLog.create(path, encode_header(header), durability)
+            except LogExists:  # another opening has begun it since
+                log = FileLog.open(path, durability, FINGERPRINT)
         try:
             kernel._continue(log, config, provider, tools, policy, projector, counter, clock)  # noqa: SLF001
         except BaseException:
@@ -224,6 +227,8 @@ class Kernel(Observation, PartsFace, ContextFace, QuestionsFace):
 
     def close(self) -> None:
         """Sync, leave a state cache where it pays, let the log go. A second call does nothing."""
+        if not self._is_closed:
+            self._interpreter.settle_debts()
         state = self._writer.state
         write_cache = getattr(self._log, "write_cache", None)
         is_due = state.position - self._cached_at >= CACHE_EVERY
@@ -308,7 +313,11 @@ class Kernel(Observation, PartsFace, ContextFace, QuestionsFace):
         return await self._drive(RunTurn())
 
     async def _drive(self, input: Input) -> Phase:
+        before = self._writer.state.loop
         await self.recover()
+        after = self._writer.state.loop
+        if before.is_open and (after.turn, after.is_open) != (before.turn, True):
+            return self.state()  # cancelled while a tool was asked how its run had ended
         self._describe_again()
         self._interpreter.refuse_absent_tools()
         return await self._interpreter.drive(input)

@@ -2,18 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from effects.parts import SeamMissing, load_reducer
+from effects.parts import SEAM_EVENTS, SeamMissing, load_reducer
 from reducers.linear import pairing_problem
 from reducers.projection import Chained
 from reducers.reducer import Reducer
 from reducers.state import Commit, State
 from reducers.vocabulary.errors import SeamFailed
-from reducers.vocabulary.events import (
-    CounterChanged,
-    ModelRequested,
-    ProjectorChanged,
-    SessionStarted,
-)
+from reducers.vocabulary.events import ModelRequested
 from reducers.vocabulary.messages import Message
 
 
@@ -27,7 +22,7 @@ class RequestsAgain:
 
     def problems(self, commit: Commit, after: State) -> Iterator[tuple[str, str]]:
         """Kind and text of what does not hold of the requests that this commit tells of."""
-        if any(isinstance(event, _SEAMS) for event in commit.events):
+        if any(isinstance(event, SEAM_EVENTS) for event in commit.events):
             self._choose(after)
         if self._reducer is None:
             return
@@ -74,7 +69,6 @@ class RequestsAgain:
             yield "pairing", problem
 
 
-_SEAMS = (ProjectorChanged, CounterChanged, SessionStarted)
 _FIGURES = ("digest", "number of messages", "number of tools", "token figure", "uncounted pieces")
 
 

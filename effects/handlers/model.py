@@ -17,7 +17,7 @@ class ModelAnswer(Struct, frozen=True, gc=False):
     """The input that settles the effect, and the exception behind a failure, for the caller."""
 
     input: ModelSettled
-    cause: Exception | None = None
+    cause: Exception | SystemExit | None = None
 
 
 async def call_model(
@@ -30,19 +30,22 @@ async def call_model(
         response = await provider.respond(work.request, sink)
         if not isinstance(response, ModelResponse):
             raise TypeError(f"respond() returned {type(response).__name__}, not a ModelResponse")
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return failed(effect, error)
     except anyio.get_cancelled_exc_class():
         if is_cancelled():
             sink.abandon()
             raise
         return failed(effect, ProviderFailure("what the provider waited for was cancelled"))
+    except BaseException:
+        sink.abandon()
+        raise
     finally:
         sink.close()
     return ModelAnswer(ModelSettled(effect.id, response, mended=sink.mended))
 
 
-def failed(effect: CallModel, error: Exception) -> ModelAnswer:
+def failed(effect: CallModel, error: Exception | SystemExit) -> ModelAnswer:
     """The failure an exception amounts to. A `code` is believed of our own exceptions only."""
     too_long = TooLong.of(error)
     code = error.code if isinstance(error, ProviderFailure) else "model.failed"

@@ -28,7 +28,7 @@ async def judge_call(
     """A policy or tool that raises ends the step; its exception is given back with the answer."""
     try:
         return Judgement(await _judged(effect, work, tool, policy))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return not_judged(effect, error)
     except anyio.get_cancelled_exc_class():
         if is_cancelled():
@@ -36,8 +36,9 @@ async def judge_call(
         return not_judged(effect, InvalidInput("what the policy waited for was cancelled"))
 
 
-def not_judged(effect: JudgeCall, error: Exception) -> Judgement:
-    return Judgement(CallJudged(effect.id, failure=said(error)), error)
+def not_judged(effect: JudgeCall, error: Exception | SystemExit) -> Judgement:
+    cause = error if isinstance(error, Exception) else None
+    return Judgement(CallJudged(effect.id, failure=said(error)), cause)
 
 
 async def _judged(effect: JudgeCall, work: JudgeWork, tool: Tool | None, policy: Any) -> CallJudged:

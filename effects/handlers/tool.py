@@ -28,13 +28,17 @@ async def run_tool(
         output, mended = as_output(await tool.invoke(work.call, sink))
     except ToolError as error:
         return _failed(effect, said(error))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # A command parser that exits means its call, not this program.
         return ToolSettled(effect.id, crashed(error), crashed=True)
     except anyio.get_cancelled_exc_class():
         if is_cancelled():
             sink.abandon()
             raise
         return _failed(effect, wording.incomplete())
+    except BaseException:
+        sink.abandon()
+        raise
     finally:
         sink.close()
     return ToolSettled(effect.id, output, mended=mended + sink.mended)
@@ -68,8 +72,13 @@ def as_output(value: Any) -> tuple[ToolOutput, int]:
     try:
         return ToolOutput(content_of("" if value is None else value)), 0
     except NotJson as problem:
-        text = f"The tool returned a value that cannot be recorded: {problem}."
-        return ToolOutput(Text(text), is_error=True), 0
+        return unrecordable(problem), 0
+
+
+def unrecordable(problem: Exception) -> ToolOutput:
+    """The result of a call whose tool returned what no log can hold."""
+    text = f"The tool returned a value that cannot be recorded: {problem}."
+    return ToolOutput(Text(text), is_error=True)
 
 
 async def reconcile_outcome(
@@ -81,14 +90,12 @@ async def reconcile_outcome(
         return OutcomeReconciled(effect.id)
     try:
         found = await reconcile(work.call, work.key)
-    except Exception:
+        output, mended = (None, 0) if found is None else as_output(found)
+    except (Exception, SystemExit):
         # Asking is not running: a tool that cannot even be asked leaves the question to people.
         return OutcomeReconciled(effect.id)
     except anyio.get_cancelled_exc_class():
         if is_cancelled():
             raise
         return OutcomeReconciled(effect.id)
-    if found is None:
-        return OutcomeReconciled(effect.id)
-    output, mended = as_output(found)
     return OutcomeReconciled(effect.id, output, mended=mended)

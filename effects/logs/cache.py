@@ -122,6 +122,8 @@ def _head_of(line: bytes, fingerprint: str) -> CacheHead:
         raise CacheRefused(f"it has format {head.state_cache}; this version reads {CACHE_FORMAT}")
     if head.fingerprint != fingerprint:
         raise CacheRefused("it was made by another version: its fingerprint differs")
+    if head.position < 1 or not 0 <= head.offset < head.size or head.state_bytes < 1:
+        raise CacheRefused("its first line has a number that cannot be true")
     return head
 
 

@@ -11,10 +11,13 @@ from collections.abc import Iterator, Sequence
 from effects.logs.port import LogDamaged
 from effects.logs.syscalls import (
     Syscalls,
+    let_go,
     make_folder,
     read_file,
+    read_range,
     reason_of,
     replace_file,
+    sync_fd,
     sync_folder,
 )
 from reducers.vocabulary.digests import digest_of
@@ -33,18 +36,21 @@ class ContentFolder:
         self._calls = calls
         self._folder = f"{path}.d"
         self._is_synced = is_synced
+        self._is_folder_durable = False
 
     def store(self, contents: Sequence[tuple[str, bytes]]) -> None:
         """Keep contents, durable when this returns; those already kept are not written again.
+
+        What has a content's name and other bytes is replaced.
 
         Raises ValueError for a wrong digest before anything is written; OSError, `SyncFailed`.
         """
         for digest, content in contents:
             if not is_digest(digest) or digest_of(content) != digest:
                 raise ValueError(f"a content does not have the digest {digest[:40]!r}")
-        make_folder(self._calls, self._folder, is_synced=self._is_synced)
+        self._make_folder()
         for digest, content in contents:
-            if self._size_of(digest) != len(content):
+            if not self._is_kept(digest, content):
                 replace_file(self._calls, self._path(digest), content, is_synced=self._is_synced)
         # Also when nothing was written: a process that died may have left a name not yet durable.
         if self._is_synced:
@@ -66,10 +72,14 @@ class ContentFolder:
         return content
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """File and reason for each content that is not what its name says."""
+        """File and reason for each file that is not what its name says; or for the folder, when it
+        cannot be looked into. One that is missing is not told: only commits name it."""
         try:
             names = self._calls.names(self._folder)
         except FileNotFoundError:
+            return
+        except OSError as error:
+            yield self._folder, reason_of(error)
             return
         for name in filter(is_digest, names):
             try:
@@ -79,11 +89,35 @@ class ContentFolder:
             except OSError as error:
                 yield self._path(name), reason_of(error)
 
+    def _make_folder(self) -> None:
+        make_folder(self._calls, self._folder, is_synced=False)
+        if self._is_synced and not self._is_folder_durable:
+            sync_folder(self._calls, os.path.dirname(self._folder))
+            self._is_folder_durable = True
+
     def _path(self, digest: str) -> str:
         return os.path.join(self._folder, digest)
 
-    def _size_of(self, digest: str) -> int:
+    def _is_kept(self, digest: str, content: bytes) -> bool:
+        """Whether these very bytes are kept, durable when this returns. Raises `SyncFailed`."""
+        path = self._path(digest)
         try:
-            return self._calls.stat(self._path(digest)).st_size
-        except FileNotFoundError:
-            return -1
+            if self._calls.stat(path).st_size != len(content):
+                return False
+            fd = self._calls.open(path, os.O_RDONLY)
+        except OSError:  # what cannot be looked at is replaced
+            return False
+        try:
+            if self._bytes_of(fd, len(content)) != content:
+                return False
+            if self._is_synced:  # an owner that never waits for the disk may have left them
+                sync_fd(self._calls, fd)
+            return True
+        finally:
+            let_go(self._calls, fd)
+
+    def _bytes_of(self, fd: int, size: int) -> bytes | None:
+        try:
+            return read_range(self._calls, fd, 0, size)
+        except OSError:
+            return None

@@ -27,7 +27,8 @@ from reducers.chain import frame_commit, has_position
 
 Durability = Literal["fsync", "os", "memory"]
 """`fsync`: `sync` waits for the disk. `os`: `sync` leaves it to the system, while creating, mending
-and closing wait for the disk. `memory`: nothing ever waits for it. Written is written in each."""
+and closing wait for the disk, and so does keeping a large content, which closing does not reach.
+`memory`: nothing ever waits for it. Written is written in each."""
 
 StrPath = str | os.PathLike[str]
 
@@ -36,7 +37,7 @@ _position = attrgetter("position")
 
 
 def _waits_for_disk(durability: Durability) -> bool:
-    """Whether creating and mending wait for the disk. An unknown word is a ValueError."""
+    """Whether all but `sync` waits for the disk. An unknown word is a ValueError."""
     if durability not in get_args(Durability):
         raise ValueError(f"durability is one of fsync, os, memory; not {durability!r}")
     return durability != "memory"
@@ -110,7 +111,7 @@ class FileLog:
         self._kept = opened.kept
         self._opened_at = self.position
         self._cache = opened.cache
-        self._contents = ContentFolder(calls, self.path, is_synced=durability == "fsync")
+        self._contents = ContentFolder(calls, self.path, is_synced=_waits_for_disk(durability))
         # Also when the log is dropped without `close`, and when the interpreter ends.
         self._release = weakref.finalize(self, opened.lock.release)
 

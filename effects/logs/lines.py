@@ -55,7 +55,9 @@ class Window(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._calls.pread(self._fd, min(len(buffer), self._end - self._at), self._at)
+        # A reader may stand behind the end, where a newline is still due.
+        size = max(0, min(len(buffer), self._end - self._at))
+        data = self._calls.pread(self._fd, size, self._at)
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)
@@ -102,6 +104,14 @@ def read_head(calls: Syscalls, path: str, fd: int, size: int) -> Head | None:
         if is_ours:
             raise LogDamaged(path, 1, damage.reason) from None
         raise NotALog(path, "it does not begin as a log does") from None
+
+
+def need_head(calls: Syscalls, path: str, fd: int, size: int) -> Head:
+    """The header of a log there is. Raises `LogMissing`, and what `read_head` raises."""
+    head = read_head(calls, path, fd, size)
+    if head is None:
+        raise LogMissing(path, "a crash cut its creation short, so it holds nothing yet")
+    return head
 
 
 def _head_of(line: bytes) -> Head | None:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from effects.logs.cache import Cache, CacheRefused, read_cache
-from effects.logs.lines import Head, Place, Scan, open_file, read_head
+from effects.logs.lines import Place, Scan, need_head, open_file, read_head
 from effects.logs.lock import Lock
 from effects.logs.port import (
     LogExists,
@@ -66,8 +66,8 @@ def create_log(calls: Syscalls, path: str, header: bytes, *, is_synced: bool) ->
     """
     line, chain = frame_header(header)
     with contextlib.suppress(LogMissing):
-        if _peek(calls, path) is not None:
-            raise LogExists(path)
+        _peek(calls, path)
+        raise LogExists(path)
     with _failing_as(LogWriteFailed, path), contextlib.ExitStack() as held:
         make_folder(calls, os.path.dirname(path), is_synced=is_synced)
         lock = Lock(calls, path)
@@ -106,8 +106,7 @@ def open_log(calls: Syscalls, path: str, fingerprint: str | None, *, is_synced: 
     Raises `LogMissing`, `NotALog`, `NewerLog`, `LogDamaged`, `SessionOwned`, `LogUnreadable`.
     After each of them the log holds what it held; torn bytes may have been set aside.
     """
-    if _peek(calls, path) is None:
-        raise LogMissing(path, "a crash cut its creation short, so it holds nothing yet")
+    _peek(calls, path)
     with _failing_as(LogUnreadable, path), contextlib.ExitStack() as held:
         lock = Lock(calls, path)
         held.callback(lock.release)
@@ -127,11 +126,11 @@ def _failing_as(kind: type[LogUnreadable | LogWriteFailed], path: str) -> Iterat
         raise kind(path, reason_of(error)) from error
 
 
-def _peek(calls: Syscalls, path: str) -> Head | None:
+def _peek(calls: Syscalls, path: str) -> None:
     """Look before anything is locked or made: no side file is left beside what is not a log."""
     fd = open_file(calls, path)
     try:
-        return read_head(calls, path, fd, calls.fstat(fd).st_size)
+        need_head(calls, path, fd, calls.fstat(fd).st_size)
     except OSError as error:
         raise LogUnreadable(path, reason_of(error)) from error
     finally:
@@ -142,9 +141,7 @@ def _read(
     calls: Syscalls, path: str, fd: int, lock: Lock, fingerprint: str | None, *, is_synced: bool
 ) -> Opened:
     size = calls.fstat(fd).st_size
-    head = read_head(calls, path, fd, size)
-    if head is None:
-        raise LogMissing(path, "a crash cut its creation short, so it holds nothing yet")
+    head = need_head(calls, path, fd, size)
     opened = Opened(path, fd, lock, head.header, head.place, 0, [head.place], [])
     if fingerprint is not None:
         _use_cache(calls, opened, size, fingerprint)

@@ -10,8 +10,8 @@ from types import TracebackType
 from msgspec import Struct
 
 from effects.logs.contents import ContentFolder
-from effects.logs.lines import Head, Place, Scan, open_file, read_head
-from effects.logs.port import LogDamaged, LogMissing, LogUnreadable
+from effects.logs.lines import Head, Place, Scan, need_head, open_file
+from effects.logs.port import LogDamaged, LogUnreadable
 from effects.logs.syscalls import COPY_BYTES, SYSCALLS, Syscalls, let_go, reason_of
 
 
@@ -73,9 +73,7 @@ def read_log(path: str | os.PathLike[str], calls: Syscalls = SYSCALLS) -> LogVie
     fd = open_file(calls, path)
     try:
         size = calls.fstat(fd).st_size
-        head = read_head(calls, path, fd, size)
-        if head is None:
-            raise LogMissing(path, "a crash cut its creation short, so it holds nothing yet")
+        head = need_head(calls, path, fd, size)
         return LogView(
             path,
             head,
@@ -126,10 +124,12 @@ class Finding(Struct, frozen=True, gc=False):
 
 
 def check_log(path: str | os.PathLike[str], calls: Syscalls = SYSCALLS) -> Iterator[Finding]:
-    """Verify every byte of a log and of the large contents beside it; no finding, no damage.
+    """Verify every byte of a log, and of the large contents that stand beside it.
 
-    Behind a broken chain nothing can be verified, so the first bad line is the last one judged.
-    Raises what `read_log` raises, except `LogDamaged`.
+    Behind a broken chain nothing can be verified, so the first bad line is the last one judged. A
+    content that is gone is not found: which there must be is known to whoever decodes the commits,
+    and `nachalnik.checking` finds all that is wrong with a log. Raises what `read_log` raises,
+    except `LogDamaged`.
     """
     path = os.path.realpath(path)
     try:
@@ -158,5 +158,7 @@ def _count_lines(path: str, calls: Syscalls) -> int:
             count += block.count(b"\n")
             last = block[-1:]
         return count + (last != b"\n")
+    except OSError as error:
+        raise LogUnreadable(path, reason_of(error)) from error
     finally:
         let_go(calls, fd)

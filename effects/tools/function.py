@@ -4,6 +4,7 @@ The schema comes from the signature, the description from the docstring. Argumen
 cattrs; what does not fit is an error the model can read and mend, and the function is not run.
 """
 
+import functools
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -43,12 +44,16 @@ class _Threaded:
         self._sink = sink
         self._lock = threading.Lock()
         self._is_left = False
-        self._ended: tuple[Any, Exception | None] | None = None
+        self._ended: tuple[Any, Exception | SystemExit | None] | None = None
 
     async def run(self) -> Any:
         try:
             return await anyio.to_thread.run_sync(self._work, abandon_on_cancel=True)
-        except anyio.get_cancelled_exc_class():
+        except Exception:
+            raise
+        except BaseException as left:  # a cancellation; on trio, Ctrl-C comes by itself
+            if self._ended is not None and self._ended[1] is left:
+                raise  # the function's own
             with self._lock:
                 self._is_left = True
                 ended = self._ended
@@ -57,10 +62,11 @@ class _Threaded:
             raise
 
     def _work(self) -> Any:
-        value, error = None, None
+        value: Any = None
+        error: Exception | SystemExit | None = None
         try:
             value = self._function(**self._given)
-        except Exception as raised:
+        except (Exception, SystemExit) as raised:
             error = raised
         with self._lock:
             self._ended = value, error
@@ -71,7 +77,7 @@ class _Threaded:
             raise error
         return value
 
-    def _tell(self, value: Any, error: Exception | None) -> None:
+    def _tell(self, value: Any, error: Exception | SystemExit | None) -> None:
         if isinstance(error, ToolError):
             self._sink.settle_late(ToolOutput.error(str(error)))
         elif error is not None:
@@ -108,6 +114,8 @@ class FunctionTool:
             value = await _Threaded(self.function, given, output).run()
         else:
             value = self.function(**given)
+        if inspect.isawaitable(value):  # a coroutine function behind a plain wrapper
+            value = await value
         return _recorded(value, output)
 
     def reconciler(self, function: Reconcile) -> Reconcile:
@@ -131,7 +139,13 @@ class FunctionTool:
         assert self._reconcile is not None
         wanted = inspect.signature(self._reconcile).parameters
         given = structured(self.function, self._hints, call)
-        found = self._reconcile(key, **{name: given[name] for name in given if name in wanted})
+        ask = functools.partial(
+            self._reconcile, key, **{name: given[name] for name in given if name in wanted}
+        )
+        if self._in_thread and not inspect.iscoroutinefunction(self._reconcile):
+            found = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)
+        else:
+            found = ask()
         return await found if inspect.isawaitable(found) else found
 
 

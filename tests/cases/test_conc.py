@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from effects.logs.file import FileLog
+from effects.logs.port import SessionOwned
 from effects.logs.scan import check_log, read_log
 from nachalnik import Kernel
 from reducers.codec import decode_commit
@@ -54,7 +56,31 @@ def test_conc_01_one_of_two_openers_gets_the_session(tmp_path):
 
 
 def test_conc_01_one_of_two_beginners_gets_the_session(tmp_path):
-    _contest(tmp_path, 10, exists=False, refusals=["SessionOwned", "LogExists"])
+    _contest(tmp_path, 10, exists=False, refusals=["SessionOwned"])
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_conc_01_a_session_that_another_begins_at_the_last_moment(tmp_path, monkeypatch, is_held):
+    """Between finding no log and making one: it is owned, or can be had when it was let go."""
+    path = tmp_path / "log.jsonl"
+    others = []
+
+    class Late(FileLog):
+        @classmethod
+        def create(cls, path, header, durability="fsync"):
+            others.append(super().create(path, header, durability))
+            if not is_held:
+                others[0].close()
+            return super().create(path, header, durability)
+
+    monkeypatch.setattr("nachalnik.kernel.FileLog", Late)
+    if is_held:
+        with pytest.raises(SessionOwned, match="owned by process"):
+            Kernel.open(path)
+        others[0].close()
+    else:
+        Kernel.open(path).close()
+    assert not list(check_log(path))
 
 
 @pytest.mark.deep

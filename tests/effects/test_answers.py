@@ -90,13 +90,37 @@ async def test_what_json_cannot_say_is_an_error_that_names_it(value, words):
         Blob("image/png", "aGk=", meta="{"),
     ],
 )
-async def test_what_no_log_could_hold_is_a_crash_and_the_log_stays_readable(value):
+async def test_what_no_log_could_hold_is_an_error_and_the_log_stays_readable(value):
     k = kernel(calls("a"), said("x"), tools=[Tool("a", value)])
     assert await k.turn() == Finished(4, "end_turn")
     ((_, text, is_error),) = results(k)
     assert is_error
-    assert text.startswith("The tool crashed: NotRecordable")
+    assert text.startswith("The tool returned a value that cannot be recorded: tool.settled: ")
+    assert named(k, "tool.panicked") == []
+    sound(k)
+
+
+@pytest.mark.parametrize("status", [2, None, "usage: a [-h]"])
+async def test_a_tool_that_exits_is_a_crash_and_the_turn_goes_on(status):
+    k = kernel(calls("a"), said("x"), tools=[Tool("a", SystemExit(status))])
+    assert isinstance(await k.turn(), Finished)
+    ((_, text, is_error),) = results(k)
+    assert is_error
+    assert f"SystemExit: it tried to end the process, with status {status!r}" in text
     assert len(named(k, "tool.panicked")) == 1
+
+
+@pytest.mark.parametrize("exits", ["the provider", "the policy"])
+async def test_no_part_ends_the_process(exits):
+    async def leave(*_):
+        raise SystemExit(3)
+
+    k = kernel(leave if exits == "the provider" else calls("a"), tools=[Tool("a")])
+    if exits == "the policy":
+        k.set_policy(Policy(a=SystemExit(3)))
+    with pytest.raises(KernelError, match="tried to end the process, with status 3"):
+        await k.turn()
+    assert k.state() == Idle()
     sound(k)
 
 

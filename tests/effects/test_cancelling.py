@@ -7,11 +7,12 @@ import pytest
 
 from effects.ports import OutputSink
 from effects.tools.function import tool
-from nachalnik import ContextItem, Rules
-from reducers.vocabulary.phases import Deciding, Finished, Idle, Ready
+from nachalnik import ContextItem, Kernel, Rules
+from reducers.vocabulary.phases import Deciding, Finished, Idle, Ready, is_busy
 from tests.effects.shell import (
     Deaf,
     Gate,
+    Model,
     Policy,
     Tool,
     calls,
@@ -317,3 +318,64 @@ async def test_cancel_pending_calls_answers_them_and_keeps_the_turn_open():
     assert k.undo()
     assert results(k) == []
     sound(k)
+
+
+# -- a cancel that has nothing to cancel, or comes just in time ---------------------------------
+
+
+def in_between(k, is_due, act):
+    """Have another thread act as soon as an answer for which this holds was committed, while its
+    effect is still being put away."""
+    shell = k._interpreter
+    settle = shell._settle
+
+    def settled(input):
+        applied = settle(input)
+        if is_due(input):
+            thread = threading.Thread(target=act)
+            thread.start()
+            thread.join()
+        return applied
+
+    shell._settle = settled
+
+
+async def test_a_cancel_of_another_turn_stops_nothing_of_this_one():
+    given = []
+    k = kernel(calls("a"), said("hello"), tools=[Tool("a")])
+    in_between(k, lambda input: True, lambda: given.append(k.cancel(999)))
+    assert await k.turn() == Finished(4, "end_turn")
+    assert given == [False, False, False]
+    assert named(k, "request.abandoned") == []
+    sound(k)
+
+
+async def test_a_cancel_behind_the_end_of_a_turn_changes_nothing_it_says():
+    given = []
+    k = kernel(said("hello"))
+    in_between(k, lambda input: True, lambda: given.append(k.cancel()))
+    assert await k.turn() == Finished(2, "end_turn") == k.state()
+    assert given == [False]
+
+
+async def test_a_call_that_is_cancelled_while_the_disk_is_waited_for_is_not_started(tmp_path):
+    a = Tool("a")
+    k = Kernel.open(
+        tmp_path / "s.jsonl", provider=Model(calls("a")), tools=[a], policy=Rules(allow=["*"])
+    )
+    k.push(ContextItem.user("go"))
+    sync = k._writer.sync
+
+    def slowly():
+        sync()
+        if is_busy(k.state()) and k._writer.state.calls.batch:
+            thread = threading.Thread(target=k.cancel)
+            thread.start()
+            thread.join()
+
+    k._writer.sync = slowly
+    assert await k.turn() == Idle()
+    assert a.runs == []
+    assert named(k, "turn.closed")[0]["reason"] == "cancelled"
+    sound(k)
+    k.close()

@@ -1,13 +1,19 @@
 """The driver's task is cancelled while it waits (kernel.md 2.13, rulings R15)."""
 
+import os
+import signal
 import threading
+import time
 
 import anyio
 import pytest
 
+import effects.writer
+from effects.ports import OutputSink
 from effects.tools.function import tool
 from nachalnik import ContextItem
 from reducers.vocabulary.errors import AlreadyResolved
+from reducers.vocabulary.inputs import ToolSettled
 from reducers.vocabulary.phases import Deciding, Finished, Idle
 from tests.effects.shell import (
     Deaf,
@@ -37,8 +43,9 @@ class Sleeper:
         self.began, self.go = threading.Event(), threading.Event()
 
         @tool
-        def slow() -> str:
+        def slow(sink: OutputSink) -> str:
             """Wait for the test."""
+            self.sink = sink
             self.began.set()
             self.go.wait(5)
             return "slept"
@@ -299,3 +306,48 @@ async def test_a_coroutine_that_is_closed_leaves():
     await drop()
     assert k.state() == Idle()
     assert await k.turn() == Finished(2, "end_turn")
+
+
+async def test_an_answer_is_not_lost_to_ctrl_c_while_it_is_judged(monkeypatch):
+    """Whatever comes between a tool's return and its commit: the tool has run."""
+    judge = effects.writer.step
+
+    def interrupted(state, input, reducer=None):
+        if isinstance(input, ToolSettled):
+            monkeypatch.setattr(effects.writer, "step", judge)
+            raise KeyboardInterrupt
+        return judge(state, input, reducer)
+
+    k = kernel(calls("a"), said("x"), tools=[Tool("a", "done")])
+    monkeypatch.setattr(effects.writer, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        await k.turn()
+    assert results(k) == [("c1", "done", False)]
+    assert k.unanswered_calls() == []
+    sound(k)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_ctrl_c_tells_a_thread_to_stop_and_its_end_is_recorded(backend):
+    """On trio it is raised in the task that awaits the thread; on asyncio it cancels that task."""
+    slow = Sleeper()
+    k = kernel(calls("slow"), tools=[slow.tool])
+
+    def ctrl_c():
+        slow.began.wait(5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=ctrl_c)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        anyio.run(k.turn, backend=backend)
+    thread.join()
+    assert [one.call for one in k.unanswered_calls()] == ["c1"]
+    assert slow.sink.is_interrupted()
+    slow.go.set()
+    for _ in range(500):
+        if not k.unanswered_calls():
+            break
+        time.sleep(0.01)
+    assert results(k) == [("c1", "slept", False)]
+    sound(k)

@@ -1,5 +1,7 @@
 """Parts as they are described, and pure seams as a log names them."""
 
+import importlib
+
 import attrs
 import pytest
 
@@ -103,13 +105,14 @@ def test_an_option_that_is_no_json_is_refused():
         ("", "MODULE:NAME"),
         ("reducers.projection", "MODULE:NAME"),
         (":LinearProjector", "MODULE:NAME"),
-        ("no_such_module:Thing", "does not import"),
+        ("no_such_module:Thing", "has not loaded"),
+        ("reducers.nothing:Thing", "does not import"),
         ("reducers.projection:Nothing", "has no 'Nothing'"),
         ("reducers.projection:LinearProjector{", "cannot be loaded"),
         ('reducers.projection:LinearProjector{"depth":1}', "depth"),
         ("reducers.projection:project", "no class with project"),
         ("reducers.tokens:BytesPerToken", "no class with project"),
-        ("..:x", "does not import"),
+        ("..:x", "has not loaded"),
     ],
 )
 def test_a_seam_that_cannot_be_loaded_is_named(text, words):
@@ -131,6 +134,21 @@ def test_a_strangers_log_runs_nothing(text, tmp_path):
         with pytest.raises(SeamMissing):
             load(text.replace("MARK", str(mark)))
     assert not mark.exists()
+
+
+def test_a_log_does_not_choose_which_modules_are_imported(tmp_path, monkeypatch):
+    mark = tmp_path / "mark"
+    (tmp_path / "planted.py").write_text(
+        "import reducers.linear, pathlib\n"
+        f"pathlib.Path({str(mark)!r}).touch()\n"
+        "class Mine(reducers.linear.LinearProjector): pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SeamMissing, match=r"'planted:Mine' .* import it first"):
+        load_projector("planted:Mine")
+    assert not mark.exists()
+    importlib.import_module("planted")
+    assert load_projector("planted:Mine").repair_orphans
 
 
 def test_a_seam_that_fails_to_be_made_is_named():

@@ -265,7 +265,7 @@ async def test_ctrl_c_while_a_driver_leaves_leaves_no_busy_loop(is_after):
     gate = Gate()
     k = kernel(gate, said("hello"))
     shell = k._interpreter
-    pay = shell._pay
+    pay = shell._debts.pay
     async with anyio.create_task_group() as group:
 
         async def drive():
@@ -274,9 +274,9 @@ async def test_ctrl_c_while_a_driver_leaves_leaves_no_busy_loop(is_after):
 
         group.start_soon(drive)
         await gate.began.wait()
-        shell._pay = Interrupted(pay, 1, is_after)
+        shell._debts.pay = Interrupted(pay, 1, is_after)
         group.cancel_scope.cancel()
-    shell._pay = pay
+    shell._debts.pay = pay
     assert await k.turn() == Finished(2, "end_turn")
     assert len(named(k, "request.abandoned")) == 1
     sound(k)

@@ -1,5 +1,7 @@
 """Checking: every flipped byte is found on its line, and what a log tells must hold together."""
 
+import errno
+import itertools
 import os
 import random
 import re
@@ -7,7 +9,8 @@ from zlib import crc32
 
 import pytest
 
-from effects.logs.port import LogMissing, NewerLog, NotALog
+from effects.logs.port import LogMissing, LogUnreadable, NewerLog, NotALog
+from effects.logs.syscalls import Syscalls
 from nachalnik import checking, redrawing
 from nachalnik.checking import check, examine
 from nachalnik.kernel import CACHE_EVERY
@@ -215,6 +218,41 @@ def test_a_content_that_no_commit_names_is_a_note(large):
     found = examine(path)
     assert found.findings == ()
     assert [note.kind for note in found.notes] == ["content"]
+
+
+def test_something_else_in_the_place_of_the_contents_is_found(path):
+    folder = path.with_name("s.jsonl.d")
+    folder.write_bytes(b"")
+    assert told(path) == [f"content: {folder}: Not a directory"]
+
+
+@pytest.mark.parametrize("name", ["open", "stat", "fstat", "pread", "names"])
+def test_what_the_system_refuses_is_named(large, monkeypatch, name):
+    """At each of its calls: it is a finding, or the error of a log that cannot be read."""
+    path, _ = large
+    path.write_bytes(path.read_bytes()[:-1] + b" ")  # so that its last byte is looked at too
+    real = getattr(Syscalls, name)
+    left = 0
+
+    def refused(*arguments):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(*arguments)
+
+    monkeypatch.setattr(Syscalls, name, refused)
+    met = 0
+    for at in itertools.count(1):
+        left = at
+        try:
+            texts = told(path)
+        except LogUnreadable as error:
+            texts = [str(error)]
+        if left > 0:
+            break
+        met += any("Permission denied" in text and str(path) in text for text in texts)
+    assert met > 0
 
 
 # -- the state cache ---------------------------------------------------------------------------

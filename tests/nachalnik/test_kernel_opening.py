@@ -1,5 +1,6 @@
 """`Kernel.open`: a new path, a log, a log after a crash, with a cache and without (RESU, ONCE)."""
 
+import errno
 import os
 import pathlib
 from itertools import pairwise
@@ -8,7 +9,7 @@ import anyio
 import pytest
 
 import nachalnik.kernel
-from effects.logs.port import LogDamaged, LogUnreadable, NotALog, SessionOwned
+from effects.logs.port import LogDamaged, LogUnreadable, LogWriteFailed, NotALog, SessionOwned
 from effects.replay import restore
 from effects.tools.function import tool
 from nachalnik import Config, ContextItem, Kernel, ModelInfo, Rules
@@ -370,6 +371,84 @@ async def test_a_tool_that_can_tell_is_asked_before_anybody(path, can_tell):
             assert len(asked) == 1
         sound(k)
     assert len(b.runs) == 1
+
+
+class Asked(Tool):
+    """A tool that can tell, and waits at a gate before it does."""
+
+    def __init__(self, id, act, gate):
+        super().__init__(id, act)
+        self.gate = gate
+        self.asked = []
+
+    async def reconcile(self, call, key):
+        self.asked.append(key)
+        return await self.gate(call)
+
+
+async def test_two_drivers_ask_a_tool_that_can_tell_once(path):
+    gate, told = Gate(), Gate("it took effect")
+    b = Asked("b", gate, told)
+    k = opened(path, calls("b"), tools=[b], policy=ALLOW)
+    k.push(ContextItem.user("go"))
+    await killed(k, gate)
+    with opened(path, said("x"), tools=[b], policy=ALLOW) as k:
+        async with anyio.create_task_group() as group:
+            group.start_soon(k.turn)
+            await told.began.wait()
+            assert isinstance(await k.turn(), Deciding), "the other one is being told"
+            told.opened.set()
+        assert len(b.asked) == 1
+        assert isinstance(k.state(), Finished)
+        sound(k)
+
+
+async def test_a_cancel_while_a_tool_is_asked_ends_the_turn_and_sends_nothing(path):
+    gate, told = Gate(), Gate("it took effect")
+    b = Asked("b", gate, told)
+    k = opened(path, calls("b"), tools=[b], policy=ALLOW)
+    k.push(ContextItem.user("go"))
+    await killed(k, gate)
+    model = Model(said("x"))
+    with opened(path, provider=model, tools=[b], policy=ALLOW) as k:
+        phases = []
+        async with anyio.create_task_group() as group:
+
+            async def drive():
+                phases.append(await k.turn())
+
+            group.start_soon(drive)
+            await told.began.wait()
+            assert k.cancel()
+        assert told.was_cancelled
+        assert phases == [Idle()]
+        assert model.requests == []
+        assert [one["reason"] for one in named(k, "turn.closed")] == ["cancelled"]
+        sound(k)
+
+
+async def test_an_answer_a_full_disk_refused_is_written_at_the_latest_by_close(path):
+    k = opened(path, calls("b"), said("x"), tools=[Tool("b")], policy=ALLOW)
+    k.push(ContextItem.user("go"))
+    write, tried = k._log._write, []
+
+    def full(fd, data):
+        if b'"tool.settled"' in data or tried:
+            tried.append(data)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(fd, data)
+
+    k._log._write = full
+    for _ in range(3):
+        with pytest.raises(LogWriteFailed):
+            await k.turn()
+    k._log._write = write
+    k.close()
+    with opened(path, said("x"), tools=[Tool("b")], policy=ALLOW) as k:
+        assert results(k) == [("c1", "done", False)]
+        assert k.pending_questions() == []
+        assert isinstance(await k.turn(), Finished)
+        sound(k)
 
 
 async def test_a_tool_that_can_tell_may_come_later_and_may_fail(path):

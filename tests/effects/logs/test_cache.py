@@ -2,9 +2,12 @@
 
 import json
 
+import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from effects.logs.cache import Cache, cache_file
+from effects.logs.cache import Cache, CacheHead, cache_file
 from effects.logs.file import FileLog
 from effects.logs.port import LogDamaged
 from effects.logs.scan import check_log
@@ -251,6 +254,44 @@ def test_a_cache_that_lies_is_ignored(path, changes):
     head = json.dumps({**json.loads(first), **changes}).encode()
     state_file(path).write_bytes(head + b"\n" + state)
     ignored(path, 5, "")
+
+
+HUGE = 10**19
+"""Beyond 64 bits."""
+FIELDS = tuple(field.name for field in msgspec.structs.fields(CacheHead))
+NUMBERS = (
+    st.integers(-2, 7)
+    | st.integers(-(2**70), 2**70)
+    | st.sampled_from([HUGE, -HUGE, 2**63, -(2**63), 10**1000])
+)
+WRONG = NUMBERS | st.none() | st.booleans() | st.floats() | st.text(max_size=40)
+
+
+@pytest.fixture(scope="module")
+def lying(tmp_path_factory):
+    """A log with a cache; what the cache's first line says, and its state."""
+    path = tmp_path_factory.mktemp("lying") / "demo.log"
+    cached_log(path, 3, 5)
+    first, _, state = state_file(path).read_bytes().partition(b"\n")
+    return path, json.loads(first), state
+
+
+@given(
+    changes=st.dictionaries(st.sampled_from(FIELDS), WRONG, min_size=1),
+    end=st.sampled_from([b"\n", b""]),
+)
+@example(changes={"offset": -HUGE}, end=b"\n")
+@example(changes={"offset": HUGE, "size": 10}, end=b"\n")
+@example(changes={"state_bytes": -1, "checksum": "00000000"}, end=b"")
+def test_no_first_line_of_a_cache_keeps_a_log_from_opening(lying, changes, end):
+    path, head, state = lying
+    data = json.dumps({**head, **changes}).encode() + end
+    state_file(path).write_bytes(data + (state if end else b""))
+    with FileLog.open(path, "memory", "v1") as log:
+        cache = log.read_cache()
+        assert (cache is None) == (log.cache_problem is not None)
+        assert cache in (None, Cache(3, "v1", STATE))
+        assert list(log.values()) == commits(1, 5)
 
 
 def test_a_cache_that_cannot_be_read(path):

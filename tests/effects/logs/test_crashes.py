@@ -105,6 +105,34 @@ def restore(folder, files):
         path.write_bytes(content)
 
 
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_a_closed_log_has_its_contents_after_a_loss_of_power(tmp_path, durability):
+    images = []
+    disk = Disk(tmp_path, lambda disk: images.append(disk.image(0)))
+    digest, content = large("content")
+    path = tmp_path / "demo.log"
+    with FileLog.create(path, HEADER, durability, disk) as log:
+        log.append(commit(1), [(digest, content)])
+    assert images[-1]["demo.log"] == path.read_bytes()
+    assert images[-1][os.path.join("demo.log.d", digest)] == content
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_a_content_that_nobody_waited_for_is_durable_when_it_is_named_again(tmp_path, durability):
+    images = []
+    disk = Disk(tmp_path, lambda disk: images.append(disk.image(0)))
+    digest, content = large("content")
+    path = tmp_path / "demo.log"
+    FileLog.create(path, HEADER, durability, disk).close()
+    with FileLog.open(path, "memory", calls=disk) as log:
+        log.append(commit(1), [(digest, content)])
+    assert not any("demo.log.d" in name for name in images[-1])
+    with FileLog.open(path, durability, calls=disk) as log:
+        log.append(commit(2), [(digest, content)])
+    assert images[-1]["demo.log"] == path.read_bytes()
+    assert images[-1][os.path.join("demo.log.d", digest)] == content
+
+
 def test_the_disk_forgets_what_was_not_synced(tmp_path):
     """The test's own instrument: without it, a log that never syncs would pass above."""
     images = []

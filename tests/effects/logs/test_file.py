@@ -408,12 +408,14 @@ def test_equal_contents_are_stored_once(path):
         assert file.read_bytes() == content[1]
 
 
-def test_a_content_cut_by_a_crash_is_written_again(path):
+@pytest.mark.parametrize("left", [b"a c", bytes(len(b"a content")), b"a content and more"])
+def test_a_content_with_other_bytes_is_written_again(path, left):
+    """Cut by a crash, or changed; of the right length, too."""
     digest, content = large("a content")
     with FileLog.create(path, HEADER, "memory") as log:
         log.append(commit(1), [(digest, content)])
         file = path.with_name("demo.log.d") / digest
-        file.write_bytes(content[:3])
+        file.write_bytes(left)
         with pytest.raises(LogDamaged, match="another digest"):
             log.content(digest)
         log.append(commit(2), [(digest, content)])

@@ -1,13 +1,15 @@
 """Reading a log without owning it."""
 
+import itertools
 import os
 
 import pytest
 
 from effects.logs.file import FileLog
-from effects.logs.port import LogDamaged, LogMissing
+from effects.logs.port import LogDamaged, LogMissing, LogUnreadable
 from effects.logs.scan import Finding, check_log, follow, read_log
 from effects.logs.syscalls import Syscalls
+from tests.effects.logs.faults import BROKEN, Faults
 from tests.effects.logs.samples import HEADER, commit, commits, everything, large, write_log
 
 
@@ -174,6 +176,23 @@ def test_following_goes_on_behind_a_commit_that_lacked_its_newline(path):
     assert values == [commit(3)]
 
 
+@pytest.mark.parametrize("count", [0, 2])
+def test_following_waits_for_a_newline_that_is_due(path, count):
+    """Of a header or a commit: its writer is in the middle of it, or was killed there."""
+    whole = write_log(path, count + 1)
+    begun = sum(map(len, whole.splitlines(keepends=True)[:-1])) - 1
+    path.write_bytes(whole[:begun])
+    with read_log(path) as view:
+        assert [value for _, value in view.commits] == commits(1, count)
+        place = view.place
+    assert place.offset == begun + 1
+    for length in range(begun, len(whole)):
+        path.write_bytes(whole[:length])
+        assert follow(path, place) == ([], place)
+    path.write_bytes(whole)
+    assert follow(path, place)[0] == [commit(count + 1)]
+
+
 def test_following_gives_good_commits_before_the_damage(path):
     with FileLog.create(path, HEADER) as log, read_log(path) as view:
         place = view.place
@@ -237,6 +256,25 @@ def test_wrong_contents_are_found(path):
     (finding,) = check_log(path)
     assert finding.line is None
     assert finding.text.startswith(f"{folder / wrong[0]}: the content's bytes have another digest")
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_whatever_the_system_refuses_is_named(path, is_damaged):
+    with FileLog.create(path, HEADER, "memory") as log:
+        log.append(commit(1), [large("content")])
+    if is_damaged:
+        path.write_bytes(path.read_bytes() + b"bad\nline\n")
+    ends = set()
+    for at in itertools.count(1):
+        calls = Faults(at, BROKEN)
+        try:
+            ends.update(one.text for one in check_log(path, calls) if one.line is None)
+        except LogUnreadable as error:
+            ends.add(f"{error.path}: {error.reason}")
+        if not calls.has_acted:
+            break
+    places = (path, f"{path}.d", f"{path}.d/{large('content')[0]}")
+    assert ends == {f"{place}: Input/output error" for place in places}
 
 
 def test_a_log_can_be_read_by_another_name(tmp_path, path):
