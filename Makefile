@@ -1,7 +1,7 @@
 # The one door. Needs Python 3.11 or newer and make; the environment comes from pyproject.toml.
 #
 #   PY=/path/to/python    the Python to use        V=.venv-3.13    another environment beside .venv
-#   ARGS="..."            more arguments, for test, deep, bench, recordings, check-local and demo
+#   ARGS="..."            more arguments, for test, deep, bench, recordings and check-local
 
 PY ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
         $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; \
@@ -22,7 +22,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(STAMP) ## a whole session on a scripted model, offline, without a key
-	@$(B)/python -m nachalnik.demo $(ARGS)
+	@$(B)/python -m nachalnik.demo
 
 test: $(STAMP) ## all tests but the exhaustive ones
 	@$(B)/python -m pytest -q -n auto -m "not deep" $(ARGS)

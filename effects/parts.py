@@ -59,11 +59,13 @@ AnyPolicy = PolicyInfo | Rules | PermissionPolicy
 
 
 def describe_model(provider: Provider) -> ModelInfo:
+    check_methods(provider, "provider", "info", "respond")
     return provider.info()
 
 
 def describe_tool(tool: Tool) -> ToolSpec:
     """The tool's own spec, and which of the optional methods it has."""
+    check_methods(tool, "tool (@tool makes one of a function)", "spec", "invoke")
     spec = tool.spec()
     return replace(
         spec,
@@ -78,8 +80,17 @@ def describe_policy(policy: AnyPolicy) -> PolicyInfo:
     info = getattr(policy, "info", None)
     if info is not None:
         return info()  # type: ignore[no-any-return]
+    check_methods(policy, "policy", "evaluate")
     name = getattr(policy, "name", None)
     return PolicyInfo(str(name()) if callable(name) else type_path(policy))
+
+
+def check_methods(part: object, what: str, *methods: str) -> None:
+    """Raises `InvalidInput` for what is no such part at all."""
+    missing = [name for name in methods if not callable(getattr(part, name, None))]
+    if missing:
+        kind = type(part).__name__
+        raise InvalidInput(f"{kind} is no {what}: it has no method {', '.join(missing)}")
 
 
 def type_path(value: object) -> str:

@@ -32,6 +32,7 @@ from effects.parts import (
 from effects.ports import Provider, Tool
 from effects.replay import initial_of, restore
 from effects.writer import Writer, wall_clock
+from nachalnik import __version__
 from nachalnik.face.context import ContextFace
 from nachalnik.face.observation import Observation
 from nachalnik.face.parts import PartsFace, specs_of
@@ -64,7 +65,7 @@ from reducers.vocabulary.inputs import (
 )
 from reducers.vocabulary.phases import Phase, name_of
 
-MADE_BY = "nachalnik 0.1.0"
+MADE_BY = f"nachalnik {__version__}"
 CACHE_EVERY = 256
 """Commits since the last state cache from which closing writes a new one."""
 
@@ -118,6 +119,7 @@ class Kernel(Observation, PartsFace, ContextFace, QuestionsFace):
         `SessionOwned`, `LogDamaged`, `NotALog` and the other log errors; nothing is written then.
         """
         kernel = cls.__new__(cls)
+        tools = list(_by_id(tools).values())
         try:
             log = FileLog.open(path, durability, FINGERPRINT)
         except LogMissing:  # or one whose creation a crash cut short: it can be begun anew
@@ -346,6 +348,8 @@ class Kernel(Observation, PartsFace, ContextFace, QuestionsFace):
 
     def cancel(self, turn: int | None = None, reason: str = "") -> bool:
         """Close the open turn as cancelled; False if nothing is in flight under that number."""
+        if turn is not None and turn < 1:
+            raise InvalidInput(f"{turn} is not the number of a turn: they are counted from 1")
         return self._apply(CancelTurn(turn or 0, reason))
 
     def cancel_pending_calls(self, reason: str = "") -> int:

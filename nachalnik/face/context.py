@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from nachalnik.face.base import Face
+from nachalnik.face.face import Face, as_json, given
 from nachalnik.reports import (
     Budget,
     StateChange,
@@ -30,7 +30,7 @@ from reducers.vocabulary.inputs import (
     Undo,
 )
 from reducers.vocabulary.items import STATES, ContextItem, ContextState
-from reducers.vocabulary.json import NULL, compact
+from reducers.vocabulary.json import NULL
 from reducers.vocabulary.messages import ModelRequest
 
 
@@ -43,14 +43,14 @@ class ContextFace(Face):
 
     def push_all(self, items: Iterable[ContextItem]) -> list[int]:
         """Add many as one operation, taken back by one undo; returns their ids."""
-        given = tuple(items)
-        for item in given:
+        new = tuple(items)
+        for item in new:
             _check_item(item)
-        if not given:
+        if not new:
             return []
         with self._writer.lock:
             first = self._writer.state.context.next_id
-            self._apply(PushItems(given))
+            self._apply(PushItems(new))
             return list(range(first, self._writer.state.context.next_id))
 
     def supersede(self, old: int, item: ContextItem) -> int:
@@ -88,11 +88,11 @@ class ContextFace(Face):
 
     def replace(self, id: int, content: object) -> None:
         """Overwrite an item's content. Raises `UnknownItem`."""
-        self._apply(ReplaceContent(id, content_of(content)))
+        self._apply(ReplaceContent(id, given(content_of, content, "the content")))
 
     def annotate(self, id: int, meta: object) -> None:
         """Replace an item's metadata, any JSON value. Raises `UnknownItem`."""
-        self._apply(AnnotateItem(id, NULL if meta is None else compact(meta)))
+        self._apply(AnnotateItem(id, NULL if meta is None else as_json(meta, "the metadata")))
 
     def undo(self) -> bool:
         """Take back the last operation; False where there is none. `Busy` unless it rests."""

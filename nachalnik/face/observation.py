@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from effects.logs.scan import read_log
 from effects.replay import initial_of, states
-from nachalnik.face.base import Face
+from nachalnik.face.face import Face
 from nachalnik.subscriptions import Live, ModelDelta, Subscription, ToolProgress
 from reducers.codec import decode_header
 from reducers.state import Commit, State
@@ -27,11 +27,14 @@ class Observation(Face):
     """The state up to which there are records: they are made when somebody asks for them."""
     _is_closed: bool
 
-    def subscribe(self, *, all: bool = False) -> Subscription:
-        """A live receiver of every event from now on, with fragments; `all` adds bookkeeping."""
-        subscription = Subscription(
-            self._writer.state.session.config.event_queue_depth, all, self._unsubscribe
-        )
+    def subscribe(self, *, all: bool = False, depth: float | None = None) -> Subscription:
+        """A live receiver of every event from now on, with fragments; `all` adds bookkeeping.
+
+        `depth` is how many may wait, in place of `event_queue_depth`; `math.inf` loses none.
+        """
+        if depth is None:
+            depth = self._writer.state.session.config.event_queue_depth
+        subscription = Subscription(depth, all, self._unsubscribe)
         with self._subscriptions_lock:
             self._subscriptions = [*self._subscriptions, subscription]
         return subscription

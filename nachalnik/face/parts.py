@@ -4,13 +4,14 @@ from typing import Any
 
 from effects.parts import (
     AnyPolicy,
+    check_methods,
     describe_model,
     describe_policy,
     describe_tool,
     seam_of,
 )
 from effects.ports import Provider, Tool
-from nachalnik.face.base import Face
+from nachalnik.face.face import Face, as_json
 from reducers.machines import parts as parts_machine
 from reducers.reducer import Projector
 from reducers.tokens import TokenCounter
@@ -22,7 +23,7 @@ from reducers.vocabulary.inputs import (
     RecountItems,
     SetParams,
 )
-from reducers.vocabulary.json import Json, compact, object_problem
+from reducers.vocabulary.json import Json, object_problem
 from reducers.vocabulary.models import ModelInfo
 from reducers.vocabulary.tools import ToolSpec
 
@@ -105,7 +106,7 @@ class PartsFace(Face):
         """The class must be importable by name, for the log to be judged again elsewhere."""
         with self._writer.lock:
             previous = self._writer.reducer.projector
-            _check_seam(projector, "project")
+            check_methods(projector, "projector", "project")
             self._writer.seams[seam_of(projector)] = projector
             self._apply(PartsDescribed(projector=seam_of(projector), announce=True))
         return previous
@@ -117,7 +118,7 @@ class PartsFace(Face):
         """As `set_projector`; every item is measured anew."""
         with self._writer.lock:
             previous = self._writer.reducer.counter
-            _check_seam(counter, "count_item", "count_message", "price")
+            check_methods(counter, "counter", "count_item", "count_message", "price")
             self._writer.seams[seam_of(counter)] = counter
             self._apply(PartsDescribed(counter=seam_of(counter), announce=True))
             self._apply(RecountItems())
@@ -128,12 +129,13 @@ class PartsFace(Face):
 
     def set_params(self, params: dict[str, Any] | Json) -> dict[str, Any]:
         """Parameters sent with every request, verbatim; returns the previous ones."""
-        text = Json(params) if isinstance(params, str) else compact(params)
+        text = Json(params) if isinstance(params, str) else as_json(params, "a parameter")
         problem = object_problem(text)
         if problem is not None:
             raise InvalidInput(f"the parameters are not one JSON object: {problem}")
-        previous = self.params()
-        self._apply(SetParams(text))
+        with self._writer.lock:
+            previous = self.params()
+            self._apply(SetParams(text))
         return previous
 
     def params(self) -> dict[str, Any]:
@@ -164,9 +166,3 @@ class PartsFace(Face):
 def specs_of(tools: dict[str, Tool]) -> tuple[ToolSpec, ...]:
     specs = [describe_tool(tool) for tool in tools.values()]
     return tuple(sorted(specs, key=lambda spec: spec.id))
-
-
-def _check_seam(seam: object, *methods: str) -> None:
-    missing = [name for name in methods if not callable(getattr(seam, name, None))]
-    if missing:
-        raise InvalidInput(f"{type(seam).__name__} has no method {', '.join(missing)}")

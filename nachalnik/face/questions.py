@@ -1,6 +1,6 @@
 """Questions and calls: what is open, and how it is answered."""
 
-from nachalnik.face.base import Face
+from nachalnik.face.face import Face
 from nachalnik.reports import (
     OutcomeQuestion,
     PendingCall,

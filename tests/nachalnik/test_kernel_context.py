@@ -161,7 +161,7 @@ def test_annotate_takes_no_undo_point_but_the_redo(k):
     assert named(k, "context.annotated")[-1]["was"] == {"a": 1}
     with pytest.raises(UnknownItem, match="9"):
         k.annotate(9, 1)
-    with pytest.raises(NotJson):
+    with pytest.raises(InvalidInput):
         k.annotate(1, object())
     sound(k)
 

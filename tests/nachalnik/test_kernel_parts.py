@@ -1,5 +1,7 @@
 """Provider, tools, policy, seams and parameters: what is announced, returned, put back."""
 
+import re
+
 import pytest
 
 from effects.parts import SeamMissing
@@ -400,3 +402,34 @@ def test_the_log_judges_again_under_the_seams_of_each_moment():
     assert [item.tokens for item in k.items()] == [1, 20, 20]
     found = redrive(decode_header(k._log.header), k._log.values(), k._log.content)
     assert (found.divergence, found.commits) == (None, k.position)
+
+
+# -- what is no part, and what JSON cannot say --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("give", "says"),
+    [
+        (lambda k: k.set_provider(None), "NoneType is no provider: it has no method info, respond"),
+        (lambda k: k.add_tool(len), "is no tool (@tool makes one of a function): it has no method"),
+        (lambda k: k.set_policy("nope"), "str is no policy: it has no method evaluate"),
+        (lambda k: k.set_params({"temperature": float("nan")}), "a parameter cannot be recorded"),
+        (lambda k: k.annotate(1, object()), "the metadata cannot be recorded: "),
+        (lambda k: k.replace(1, {"a": {1, 2}}), "the content cannot be recorded: "),
+        (lambda k: k.cancel(0), "0 is not the number of a turn"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_and_named(give, says):
+    k = Kernel()
+    k.push(ContextItem.user("go"))
+    before = k.position
+    with pytest.raises(InvalidInput, match=re.escape(says)):
+        give(k)
+    assert k.position == before
+
+
+def test_no_log_is_begun_for_tools_that_cannot_be_used(tmp_path):
+    twice = [Tool("a"), Tool("a")]
+    with pytest.raises(InvalidInput, match="two tools are named 'a'"):
+        Kernel.open(tmp_path / "s.jsonl", tools=twice)
+    assert list(tmp_path.iterdir()) == []

@@ -422,7 +422,7 @@ def test_a_content_with_other_bytes_is_written_again(path, left):
         assert log.content(digest) == content
 
 
-@pytest.mark.parametrize("damage", ["gone", "flipped", "folder"])
+@pytest.mark.parametrize("damage", ["gone", "flipped", "folder", "pipe"])
 def test_a_missing_or_wrong_content_is_named(path, damage):
     digest, content = large("a content")
     file = path.with_name("demo.log.d") / digest
@@ -433,6 +433,8 @@ def test_a_missing_or_wrong_content_is_named(path, damage):
             file.write_bytes(content.replace(b"c", b"d"))
         elif damage == "folder":
             file.mkdir()
+        elif damage == "pipe":
+            os.mkfifo(file)
         with pytest.raises(LogDamaged, match=digest) as caught:
             log.content(digest)
     assert caught.value.line is None
