@@ -37,6 +37,9 @@ from reducers.vocabulary.items import kind_name
 from reducers.vocabulary.json import value_of
 from reducers.vocabulary.messages import ModelRequest
 
+ANNOUNCEMENTS = ("effect", "stop")
+"""Fields that name an effect. An event that announces one need not repeat its own position."""
+
 
 class Record:
     """One event of the log. `seq` is None for bookkeeping; `at` is milliseconds since the epoch."""
@@ -70,7 +73,11 @@ class Record:
     @property
     def event(self) -> dict[str, Any]:
         """The event as a plain object: `event` is its name, its fields beside it."""
-        return {"event": self.name, **_payload(self._event, self._extra or {})}
+        fields = _payload(self._event, self._extra or {})
+        for name in ANNOUNCEMENTS:
+            if type(fields.get(name)) is int:  # an ordinal within the commit
+                fields[name] = f"{self.position}.{fields[name]}"
+        return {"event": self.name, **fields}
 
     def __getitem__(self, field: str) -> Any:
         return self.event[field]

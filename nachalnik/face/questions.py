@@ -6,6 +6,7 @@ from nachalnik.reports import (
     PendingCall,
     PermissionQuestion,
     UnansweredCall,
+    open_questions,
 )
 from reducers.absorb.calls import unanswered
 from reducers.machines import calls as calls_machine
@@ -26,37 +27,30 @@ from reducers.vocabulary.tools import ToolOutput
 class QuestionsFace(Face):
     """Permissions, unknown outcomes, and the calls that wait."""
 
-    def decide(self, id: int, grant: Grant, *, args: str = "", reason: str = "") -> Phase:
+    def decide(
+        self,
+        id: int,
+        grant: Grant,
+        *,
+        args: str = "",
+        reason: str = "",
+        by_rule: bool = False,
+    ) -> Phase:
         """Answer one permission question. `args`, if given, is the digest that was shown.
+
+        `by_rule`: no person answers but a rule of the program's, for where nobody can be asked; the
+        log and the model are told so.
 
         Raises `AlreadyResolved` with how, `UnknownPermission` for what was never asked.
         """
         if grant not in ("allow", "deny"):
             raise InvalidInput(f"{grant!r} is no answer: use 'allow' or 'deny'")
-        self._apply(DecidePermission(id, grant, args, reason))
+        self._apply(DecidePermission(id, grant, args, reason, by_rule))
         return self.state()
 
     def pending_questions(self) -> list[PermissionQuestion | OutcomeQuestion]:
         """Every open decision, in order."""
-        state = self._writer.state
-        found: list[PermissionQuestion | OutcomeQuestion] = []
-        for question in state.questions.open:
-            call = calls_machine.find(state.calls, question.call)
-            tool, args = ("", "{}") if call is None else (call.tool, call.args)
-            if question.kind == "outcome":
-                found.append(OutcomeQuestion(question.id, question.call, tool, args))
-            else:
-                found.append(
-                    PermissionQuestion(
-                        question.id,
-                        question.call,
-                        tool,
-                        question.capabilities,
-                        args,
-                        question.args,
-                    )
-                )
-        return found
+        return open_questions(self._writer.state)
 
     def pending_permissions(self) -> list[PermissionQuestion]:
         return [one for one in self.pending_questions() if isinstance(one, PermissionQuestion)]

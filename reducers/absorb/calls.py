@@ -28,6 +28,7 @@ from reducers.vocabulary.phases import (
     Requesting,
     is_busy,
 )
+from reducers.vocabulary.policies import GrantSource
 from reducers.vocabulary.tools import ToolOutput
 
 
@@ -36,7 +37,8 @@ def decide_permission(draft: Draft, input: DecidePermission) -> None:
     call = calls_machine.find(draft.state.calls, question.call)
     if call is None:
         raise UnknownPermission(input.id, "the call is gone that was asked about in question")
-    decide(draft, call, input.grant, "user", question.id, input.reason)
+    source: GrantSource = "policy" if input.by_rule else "user"
+    decide(draft, call, input.grant, source, question.id, input.reason)
     rest_after_batch(draft)
 
 

@@ -142,12 +142,14 @@ class CancelCalls(_Input, frozen=True, tag="calls.cancel"):
 
 
 class DecidePermission(_Input, frozen=True, tag="permission.decide"):
-    """A person's answer to one question. `args`, if given, is the digest that was shown."""
+    """The answer to one question. `args`, if given, is the digest that was shown."""
 
     id: int
     grant: Grant
     args: str = ""
     reason: str = ""
+    by_rule: bool = False
+    """Not a person's: a rule of the program's for where there is nobody to ask."""
 
 
 class DriverLeft(_Input, frozen=True, tag="driver.left"):

@@ -179,6 +179,16 @@ def test_a_refusal_by_a_person_answers_one_call():
     assert result(core).kind.is_error
 
 
+def test_a_refusal_because_nobody_could_be_asked_is_not_a_person_s():
+    core = asked("c1", policy=ASK)
+    core.feed(i.DecidePermission(1, "deny", reason="nobody is there", by_rule=True))
+    core.feed(i.RunStep())
+    text = result(core).content.text
+    assert "nobody is there" in text
+    assert "when the user was asked" not in text
+    assert core.state.calls.batch[0].source == "policy"
+
+
 def test_an_unknown_tool_is_told_the_known_ones():
     core = asked(call("c1", "frobnicate"))
     text = result(core).content.text

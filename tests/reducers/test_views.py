@@ -162,6 +162,20 @@ def test_what_an_event_leaves_out_is_put_back():
     }
 
 
+def test_an_effect_has_one_name_wherever_it_is_shown():
+    core = started(ALLOW_ADD)
+    core.push("go")
+    core.feed(i.RunTurn())
+    core.ask(call("c1", "add"))
+    run = core.effect("c1")
+    core.result("c1")
+    told = [named(core, name)[0]["effect"] for name in ("model.requested", "model.finished")]
+    assert told[0] == told[1]
+    assert [named(core, name)[0]["effect"] for name in ("tool.started", "tool.finished")] == [
+        run
+    ] * 2
+
+
 def test_arguments_that_are_not_json_are_shown_as_their_text():
     core = started()
     core.push("go")
