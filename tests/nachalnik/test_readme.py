@@ -18,7 +18,7 @@ from reducers.vocabulary.phases import Phase
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-FIRST, EMBEDDED = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+FIRST, TOOLS, EMBEDDED = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 SHELL = "".join(re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL))
 
 
@@ -67,6 +67,17 @@ def test_the_embedding_example_drives_a_turn_without_the_shell(tmp_path):
         "True",
         "[]",
     ]
+
+
+def test_the_tool_and_the_written_replies_work_as_printed(tmp_path):
+    replies = re.search(r"^```text\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)[1]
+    (tmp_path / "my_tools.py").write_text(TOOLS, encoding="utf-8")
+    (tmp_path / "replies.txt").write_text(replies, encoding="utf-8")
+    (tmp_path / "todo.txt").write_text("Water the plants.", encoding="utf-8")
+    (command,) = [line for line in SHELL.splitlines() if "--script" in line]
+    told = run("-m", *shlex.split(command), cwd=tmp_path)
+    assert 'read_note {"name":"todo.txt"}' in told
+    assert told.count("Water the plants.") == 2
 
 
 # -- commands ----------------------------------------------------------------------------------
