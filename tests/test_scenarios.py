@@ -1,7 +1,9 @@
 """Each scenario script must leave the trace it says and pass the oracles; and the runner itself."""
 
-import json
+import os
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import attrs
@@ -20,7 +22,7 @@ from nachalnik.scenarios.oracles import (
     start_problems,
     wire_problems,
 )
-from nachalnik.scenarios.runner import run_file, run_files, run_story
+from nachalnik.scenarios.runner import judge, run_file, run_files, run_story
 from reducers import linear
 from reducers.vocabulary.content import Text, ToolCall
 from reducers.vocabulary.errors import TooLong
@@ -79,32 +81,29 @@ def _copy(name, folder):
     )
 
 
-def test_run_files_tells_the_worst(tmp_path, capsys):
+def test_a_report_tells_its_outcome_and_its_status(tmp_path):
     good = _copy("serial", tmp_path)
     other = tmp_path / "other.txt"
     other.write_text(good.read_text().replace("tool.started c1", "tool.started c9"))
     unreadable = tmp_path / "unreadable.txt"
     unreadable.write_text('user "go"\nfly "away"\n')
-    assert run_files([good], rewrite=False, json=False) == 0
-    assert capsys.readouterr().out == f"as written: {good}\n"
-    assert run_files([good, other], rewrite=False, json=False) == 1
-    said = capsys.readouterr().out
-    assert "differs" in said
-    assert "-                        tool.started c9" in said
-    assert "+                        tool.started c1" in said
-    assert run_files([unreadable, other], rewrite=False, json=False) == 2
-    said = capsys.readouterr().out
-    assert f"{unreadable}, line 2: there is no verb 'fly': use user, turn" in said
+    reports = list(run_files([good, other, unreadable, tmp_path / "missing.txt"]))
+    assert [report.status for report in reports] == [0, 1, 2, 2]
+    assert str(reports[0]) == f"as written: {good}"
+    assert "differs" in str(reports[1])
+    assert "-                        tool.started c9" in str(reports[1])
+    assert "+                        tool.started c1" in str(reports[1])
+    said = f"{unreadable}, line 2: there is no verb 'fly': use user, turn"
+    assert said in reports[2].findings[0]
+    assert "No such file" in reports[3].findings[0]
 
 
-def test_run_files_prints_json_lines(tmp_path, capsys):
-    good = _copy("serial", tmp_path)
-    missing = tmp_path / "missing.txt"
-    assert run_files([good, missing], rewrite=False, json=True) == 2
-    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    assert first == {"script": str(good), "outcome": "as written", "findings": [], "diff": []}
-    assert second["outcome"] == "unreadable"
-    assert "No such file" in second["findings"][0]
+def test_a_report_comes_before_the_next_script_is_read(tmp_path):
+    script = tmp_path / "later.txt"
+    reports = run_files([tmp_path / "missing.txt", script])
+    assert next(reports).outcome == "unreadable"
+    script.write_text('user "go"\nmodel> "ok"\n')
+    assert next(reports).outcome == "differs"
 
 
 def test_rewrite_puts_the_trace_in_place(tmp_path):
@@ -119,6 +118,42 @@ def test_rewrite_puts_the_trace_in_place(tmp_path):
     script.write_text(whole.replace("SIGKILL", "SIGTERM"))
     assert run_file(script, rewrite=True).outcome == "rewritten"
     assert script.read_text() == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs a file not even root may write")
+def test_a_script_that_cannot_be_rewritten_is_named():
+    import fcntl
+
+    fd = os.memfd_create("script", os.MFD_ALLOW_SEALING)
+    try:
+        os.write(fd, b'user "go"\nmodel> "ok"\nstate = idle\n')
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK)
+        report = run_file(f"/proc/self/fd/{fd}", rewrite=True)
+    finally:
+        os.close(fd)
+    assert (report.outcome, report.status) == ("unwritable", 2)
+    assert report.findings[0] == "line 3: state = idle: it is finished"
+    assert report.findings[1].startswith("its trace was not written: ")
+
+
+def test_where_the_log_cannot_be_read_no_trace_is_rewritten(tmp_path):
+    """Two tools of one name: the session cannot be opened, and there is no log."""
+    script = tmp_path / "script.txt"
+    text = 'tool add\ntool add\nuser "go"\nmodel> "ok"\n----\nthe trace\n'
+    script.write_text(text)
+    report = run_file(script, rewrite=True)
+    assert report.outcome == "broken"
+    assert any("the log cannot be read" in one for one in report.findings), report
+    assert script.read_text() == text
+
+
+def test_a_log_that_can_be_read_in_part_has_no_trace(told, tmp_path):
+    raw = bytearray(told[1].log.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    (tmp_path / "story.jsonl").write_bytes(raw)
+    findings, found = judge(parse('user "go"\n'), Folder(tmp_path), [])
+    assert any("damaged" in one for one in findings)
+    assert found is None
 
 
 @pytest.mark.parametrize(
@@ -170,7 +205,17 @@ def test_what_is_not_as_the_script_expects_is_named(tmp_path, text, finding):
         ('user "a"\ngrant P(c) before tool.started is written\n', 2, "only a crash"),
         ('push user "x"\nuser "a" when c is running\n', 2, "cannot wait for a moment"),
         ("cancel Tx\n", 1, "'Tx' is no turn"),
+        ("cancel T0\n", 1, "'T0' is no turn: they are counted from T1"),
+        (f"cancel T{'9' * 5000}\n", 1, "a number has 5000 digits"),
+        (f"set-state {'9' * 5000} pinned\n", 1, "a number has 5000 digits"),
+        (f'model> "ok" usage 1/{"9" * 5000}\n', 1, "a number has 5000 digits"),
         ("params [1]\n", 1, "not one JSON object"),
+        ('params {"a":NaN}\n', 1, "the parameters as JSON: NaN is not a JSON value"),
+        ("config max_requests_per_turn = NaN\n", 1, "its value as JSON: NaN is not"),
+        ('user "a"\nannotate 1 NaN\n', 2, "metadata as JSON: NaN is not a JSON value"),
+        ("annotate 1 1e999\n", 1, "metadata as JSON: the number 1e999 is out of range"),
+        (f"annotate 1 {'[' * 200}{']' * 200}\n", 1, "nested more than 128 deep"),
+        (f'model> call c add{{"x":{"[" * 5000}{"]" * 5000}}}\n', 1, "nested too deeply"),
         ("set-state 1 lost\n", 1, "one of active, pinned"),
     ],
 )
@@ -185,7 +230,7 @@ def test_a_stuck_process_and_a_fault_are_findings(tmp_path, monkeypatch):
     script = tmp_path / "script.txt"
     script.write_text('push user "a"\nreopen\n')
     story = parse(script.read_text())
-    monkeypatch.setattr("nachalnik.scenarios.runner.CHILDREN_S_MAX", 0.01)
+    monkeypatch.setattr("nachalnik.scenarios.runner.STORY_S_MAX", 0.01)
     folder = tmp_path / "one"
     folder.mkdir()
     assert "it did not end within" in run_story(story, Folder(folder), script)[0]
@@ -194,6 +239,23 @@ def test_a_stuck_process_and_a_fault_are_findings(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "story.jsonl").write_text("something else\n")
     assert "NotALog" in run_story(story, Folder(folder), script)[0]
+
+
+@pytest.mark.parametrize("call", ["ext{}", 'deaf{"s":1}'])
+def test_a_call_that_is_never_let_is_a_finding_and_no_thread_outlives_it(
+    tmp_path, monkeypatch, call
+):
+    script = tmp_path / "script.txt"
+    script.write_text(f'tool ext\ntool deaf\nuser "go"\nmodel> call c {call}\n')
+    monkeypatch.setattr("nachalnik.scenarios.runner.STORY_S_MAX", 0.5)
+    before = set(threading.enumerate())
+    report = run_file(script)
+    assert report.outcome == "broken"
+    assert report.findings[0].startswith("step 1: it did not end within")
+    end = time.monotonic() + 10
+    while set(threading.enumerate()) - before:
+        assert time.monotonic() < end, "a thread of the story still runs"
+        time.sleep(0.01)
 
 
 # -- model> lines ------------------------------------------------------------------------------

@@ -1,9 +1,12 @@
 """`nachalnik scenario`: stories that are run, with the trace they leave."""
 
+import attrs
 import click
 
 from nachalnik.cli.command import Command, as_json
+from nachalnik.cli.output import Output
 from nachalnik.cli.statuses import DONE, FAILED, INTERRUPTED, UNUSABLE, listed
+from nachalnik.cli.words import visible
 from nachalnik.scenarios.runner import run_files
 
 EPILOG = f"""\
@@ -19,7 +22,7 @@ Examples:
     listed(
         (DONE, "every script runs as it is written"),
         (FAILED, "a trace differs, or an oracle is broken"),
-        (UNUSABLE, "a script cannot be read"),
+        (UNUSABLE, "a script cannot be read, or its new trace not be written"),
         INTERRUPTED,
     )
 }
@@ -32,4 +35,13 @@ Examples:
 @as_json
 def command(files: tuple[str, ...], rewrite: bool, is_json: bool) -> int:
     """Run scenario scripts and compare the trace each leaves with the one it has."""
-    return run_files(list(files), rewrite, is_json)
+    output = Output()
+    worst = DONE
+    # All are run though the reader may go away: the status is that of every script.
+    for report in run_files(files, rewrite):
+        if is_json:
+            output.json(attrs.asdict(report))
+        else:
+            output.line(visible(str(report)))
+        worst = max(worst, report.status)
+    return worst

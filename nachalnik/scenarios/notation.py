@@ -177,7 +177,7 @@ def _tool(words: Words) -> ToolDeclared:
 def _config(story: Story, words: Words) -> None:
     name = words.word("a field of Config")
     words.expect("=")
-    value = msgspec.json.decode(words.json_text("its value"))
+    value = words.json_value("its value")
     try:
         msgspec.convert({name: value}, Config)
     except msgspec.ValidationError as error:

@@ -239,7 +239,7 @@ def _begins(event: Any) -> str:
             return f"call {event.call}"
         case PermissionRequested() | QuestionOpened():
             return f"question {event.id}"
-        case _:
+        case _:  # of all other events, those to come too, none opens what has to end
             return ""
 
 
@@ -251,7 +251,7 @@ def _ends(event: Any) -> str:
             return f"call {event.call}"
         case PermissionDecided() | QuestionAnswered():
             return f"question {event.id}"
-        case _:
+        case _:  # of all other events, those to come too, none ends what was open
             return ""
 
 

@@ -57,7 +57,7 @@ def _response(words: Words) -> ModelResponse:
         given, slash, answered = word.partition("/")
         if not slash or not (given + answered).isdecimal():
             raise words.error("tokens as INPUT/OUTPUT")
-        usage = Usage(int(given), int(answered))
+        usage = Usage(words.whole(given), words.whole(answered))
     content = None if text is None else Text(text)
     reasoning = None if thought is None else Text(thought)
     return ModelResponse(content, reasoning, calls, stop, usage)

@@ -1,13 +1,13 @@
 """Running scripts, and comparing what they left with what they say."""
 
+import contextlib
 import difflib
-import json as json_module
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -22,10 +22,10 @@ from nachalnik.scenarios.notation import RULE, NotationError, Story, parse
 from nachalnik.scenarios.oracles import ends_problems, log_problems, read_told, start_problems
 from nachalnik.scenarios.teller import Teller
 
-CHILDREN_S_MAX = 60.0
-"""Seconds after which the processes of a story are taken for stuck."""
+STORY_S_MAX = 60.0
+"""Seconds after which a story is taken for stuck: none waits for anything but its own lines."""
 
-Outcome = Literal["as written", "rewritten", "differs", "broken", "unreadable"]
+Outcome = Literal["as written", "rewritten", "differs", "broken", "unreadable", "unwritable"]
 
 
 @attrs.frozen
@@ -40,7 +40,8 @@ class Report:
 
     @property
     def status(self) -> int:
-        if self.outcome == "unreadable":
+        """0 as written, 1 when it differs or an oracle is broken, 2 for a file of no use."""
+        if self.outcome in ("unreadable", "unwritable"):
             return 2
         return 0 if self.outcome in ("as written", "rewritten") else 1
 
@@ -51,23 +52,15 @@ class Report:
         return "\n".join(lines)
 
 
-def run_files(paths: Sequence[str | os.PathLike[str]], rewrite: bool, json: bool) -> int:
-    """Run scripts and print a report of each: with `json`, one JSON object a line.
-
-    Returns 0 when all are as written, 1 when one differs or an oracle is broken, 2 when one cannot
-    be read.
-    """
-    worst = 0
+def run_files(paths: Iterable[str | os.PathLike[str]], rewrite: bool = False) -> Iterator[Report]:
+    """Run scripts, one each time a report is asked for."""
     for path in paths:
-        report = run_file(path, rewrite)
-        text = json_module.dumps(attrs.asdict(report), ensure_ascii=False) if json else str(report)
-        sys.stdout.write(f"{text}\n")
-        worst = max(worst, report.status)
-    return worst
+        yield run_file(path, rewrite)
 
 
 def run_file(path: str | os.PathLike[str], rewrite: bool = False) -> Report:
-    """Run one script; with `rewrite`, put the trace it left in the place of the one it has."""
+    """Run one script; with `rewrite`, put the trace it left in the place of the one it has. One
+    whose log cannot be read to its end left no trace, and keeps the one it has."""
     name = os.fspath(path)
     try:
         story = parse(Path(path).read_text(encoding="utf-8"))
@@ -80,12 +73,14 @@ def run_file(path: str | os.PathLike[str], rewrite: bool = False) -> Report:
         folder = Folder(place)
         findings = run_story(story, folder, Path(path))
         findings, found = judge(story, folder, findings)
-    is_same = story.trace == found
-    if rewrite and not is_same:
-        Path(path).write_text(f"{story.head}{_newline(story.head)}{RULE}\n{found}", "utf-8")
-    if findings:
+    if rewrite and found is not None and story.trace != found:
+        try:
+            Path(path).write_text(f"{story.head}{_newline(story.head)}{RULE}\n{found}", "utf-8")
+        except OSError as error:
+            return Report(name, "unwritable", (*findings, f"its trace was not written: {error}"))
+    if findings or found is None:
         return Report(name, "broken", tuple(findings))
-    if is_same:
+    if story.trace == found:
         return Report(name, "as written")
     if rewrite:
         return Report(name, "rewritten")
@@ -115,11 +110,20 @@ def run_story(story: Story, folder: Folder, script: Path) -> list[str]:
     """
     if not story.needs_process:
         try:
-            anyio.run(Teller(story, folder).tell)
+            return anyio.run(_tell_in_time, story, folder)
         except Exception as error:
             return [f"step {folder.place()}: a fault: {type(error).__name__}: {error}"]
-        return []
     return _run_children(folder, script)
+
+
+async def _tell_in_time(story: Story, folder: Folder) -> list[str]:
+    with anyio.move_on_after(STORY_S_MAX) as scope:
+        await Teller(story, folder).tell()
+    return [_stuck(folder)] if scope.cancelled_caught else []
+
+
+def _stuck(folder: Folder) -> str:
+    return f"step {folder.place()}: it did not end within {STORY_S_MAX:.0f} s"
 
 
 def _run_children(folder: Folder, script: Path) -> list[str]:
@@ -132,28 +136,39 @@ def _run_children(folder: Folder, script: Path) -> list[str]:
         text=True,
         start_new_session=True,
     )
+    said: str | None = None
     try:
-        said = child.communicate(timeout=CHILDREN_S_MAX)[1]
+        said = child.communicate(timeout=STORY_S_MAX)[1]
     except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-        return [f"step {folder.place()}: it did not end within {CHILDREN_S_MAX:.0f} s"]
+        return [_stuck(folder)]
+    finally:
+        if said is None:
+            _kill(child)
     return said.strip().splitlines()[-2:] if child.returncode else []
+
+
+def _kill(child: subprocess.Popen[str]) -> None:
+    """End a child and those it started. In a session of their own they hear no Ctrl-C of ours."""
+    with contextlib.suppress(ProcessLookupError), child:
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 # -- judging -----------------------------------------------------------------------------------
 
 
-def judge(story: Story, folder: Folder, findings: list[str]) -> tuple[list[str], str]:
-    """Every finding of a story that was told, and its trace."""
+def judge(story: Story, folder: Folder, findings: list[str]) -> tuple[list[str], str | None]:
+    """Every finding of a story that was told, and its trace: None where the log cannot be read to
+    its end."""
     try:
         told = read_told(folder.log)
     except (LogError, ValueError) as error:
-        return [*findings, f"oracle L: the log cannot be read: {error}"], ""
+        return [*findings, f"oracle L: the log cannot be read: {error}"], None
     found = [*findings, *folder.findings()]
     unused = story.replies[folder.next_reply() :]
     found += [f"line {reply.line}: this reply was never asked for" for reply in unused]
     found += log_problems(told, folder)
     found += start_problems(told, folder)
     found += ends_problems(told, story.open)
+    if told.problem:
+        return found, None
     return found, trace.render(told.states, told.commits, folder.notes())

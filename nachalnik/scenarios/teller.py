@@ -44,6 +44,12 @@ class Teller:
 
     async def tell(self) -> bool:
         """Returns whether the story is over; if not, another process has to open the log."""
+        try:
+            return await self._tell_steps()
+        finally:
+            self.world.drop()
+
+    async def _tell_steps(self) -> bool:
         first = self.folder.place()
         steps = self.story.steps
         is_reopened = first < len(steps) and steps[first].verb.name == "reopen"

@@ -9,7 +9,7 @@ Entries that are no commit begin with a sign: `!` a refusal, `-` a crash or what
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, assert_never
 
 from reducers.machines import context as context_machine
 from reducers.state import Commit, State, answer_held
@@ -17,7 +17,16 @@ from reducers.vocabulary import events
 from reducers.vocabulary.content import Held, as_text, blobs_of
 from reducers.vocabulary.items import AssistantMessage, ContextItem, ToolResult, kind_name
 from reducers.vocabulary.messages import Message, ModelRequest
-from reducers.vocabulary.phases import Deciding, Executing, Finished, Phase, Ready, name_of
+from reducers.vocabulary.phases import (
+    Deciding,
+    Executing,
+    Finished,
+    Idle,
+    Phase,
+    Ready,
+    Requesting,
+    name_of,
+)
 
 WIDTH = 100
 INDENT = 24
@@ -105,8 +114,10 @@ def phase_name(phase: Phase) -> str:
             return f"{name_of(phase)}{{{','.join(calls)}}}"
         case Finished(stop=stop):
             return "finished" if stop == "end_turn" else f"finished({stop})"
-        case _:
+        case Idle() | Requesting():
             return name_of(phase)
+        case _:
+            assert_never(phase)
 
 
 def _requested(after: State) -> str:
@@ -260,7 +271,7 @@ def shown_commit(before: State, commit: Commit, after: State) -> str:
                 text = _added(event, before)
             case events.ModelRequested():
                 text = _requested(after)
-            case _:
+            case _:  # the table has all others, as a test proves
                 text = SHOWN[type(event)](event)
         shown.append(text if isinstance(event, events.Recorded) else f"[{text}]")
     tag = str(commit.input.__struct_config__.tag)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-import msgspec
 
 from nachalnik.scenarios import replies as model_lines
 from nachalnik.scenarios.words import NotationError, Words
@@ -92,7 +91,7 @@ def _supersede(words: Words) -> tuple[Any, ...]:
 
 
 def _annotate(words: Words) -> tuple[Any, ...]:
-    return words.number("an item's id"), msgspec.json.decode(words.json_text("metadata"))
+    return words.number("an item's id"), words.json_value("metadata")
 
 
 def _params(words: Words) -> tuple[Any, ...]:
@@ -126,7 +125,9 @@ def _cancel(words: Words) -> tuple[Any, ...]:
         word = words.word("a turn, such as T1")
         if not word[1:].isdecimal():
             raise NotationError(words.line, f"{word!r} is no turn: write T1 for the first")
-        turn = int(word[1:])
+        turn = words.whole(word[1:])
+        if turn < 1:
+            raise NotationError(words.line, f"{word!r} is no turn: they are counted from T1")
     return turn, words.string_or_none("a reason") or ""
 
 

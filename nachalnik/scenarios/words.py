@@ -2,8 +2,9 @@
 
 import json
 import re
+from typing import Any
 
-from reducers.vocabulary.json import Json
+from reducers.vocabulary.json import DIGITS_MAX, Json, NotJson, parse
 
 _WORD = re.compile(r"[^\s\"'{}()\[\],=+]+")
 _SPACE = re.compile(r"\s*")
@@ -90,7 +91,14 @@ class Words:
         if not word.isdecimal():
             self._at = before
             raise self.error(what)
-        return int(word)
+        return self.whole(word)
+
+    def whole(self, digits: str) -> int:
+        """The number that decimal digits of this line say."""
+        if len(digits) > DIGITS_MAX:
+            problem = f"a number has {len(digits)} digits; at most {DIGITS_MAX} are read"
+            raise NotationError(self.line, problem)
+        return int(digits)
 
     def string(self, what: str) -> str:
         """A JSON string."""
@@ -102,8 +110,19 @@ class Words:
         return self.string(what) if self.starts_with('"') else None
 
     def json_text(self, what: str) -> Json:
-        """The exact text of one JSON value."""
-        return Json(self._decode(f"{what} as JSON")[1])
+        """The exact text of one strict JSON value."""
+        return self._json(what)[1]
+
+    def json_value(self, what: str) -> Any:
+        """One strict JSON value."""
+        return self._json(what)[0]
+
+    def _json(self, what: str) -> tuple[Any, Json]:
+        text = self._decode(f"{what} as JSON")[1]
+        try:
+            return parse(text), Json(text)
+        except NotJson as problem:
+            raise NotationError(self.line, f"{what} as JSON: {problem}") from None
 
     def raw(self, what: str) -> str:
         """Text between single quotes, taken as it stands."""
@@ -116,11 +135,14 @@ class Words:
         return text
 
     def _decode(self, what: str) -> tuple[object, str]:
+        """A value and its text, which says where it ends; how strict it is, is seen afterwards."""
         start = self._at
         try:
             value, self._at = _DECODER.raw_decode(self.text, start)
         except ValueError:
             raise self.error(what) from None
+        except RecursionError:
+            raise NotationError(self.line, f"{what}: it is nested too deeply") from None
         text = self.text[start : self._at]
         self._skip()
         return value, text
