@@ -20,7 +20,13 @@ from effects.logs.scan import LogView, check_log, read_log
 from effects.logs.syscalls import SYSCALLS, let_go, reason_of
 from effects.replay import initial_of
 from nachalnik.redrawing import RequestsAgain
-from reducers.codec import Header, UnreadableCommit, decode_commit, decode_header
+from reducers.codec import (
+    Header,
+    UnreadableCommit,
+    UnreadableHeader,
+    decode_commit,
+    decode_header,
+)
 from reducers.state import Commit, State, fold
 from reducers.statecodec import FINGERPRINT, encode_state
 from reducers.vocabulary.events import (
@@ -122,8 +128,8 @@ class _Walk:
         self.lines = 1
         try:
             header = decode_header(view.header)
-        except msgspec.MsgspecError as error:
-            self._find("header", f"it cannot be read: {error}")
+        except UnreadableHeader as error:
+            self._find("header", f"it cannot be read: {error.__cause__}")
             return
         state: State | None = initial_of(header)
         for line, value in view.commits:

@@ -2,6 +2,8 @@
 
 import attrs
 
+from reducers.machines import calls as calls_machine
+from reducers.state import State
 from reducers.vocabulary.models import Usage
 
 
@@ -65,6 +67,21 @@ class OutcomeQuestion:
     call: str
     tool: str
     args: str
+
+
+def open_questions(state: State) -> list[PermissionQuestion | OutcomeQuestion]:
+    """Every open decision, in order."""
+    found: list[PermissionQuestion | OutcomeQuestion] = []
+    for one in state.questions.open:
+        call = calls_machine.find(state.calls, one.call)
+        tool, args = ("", "{}") if call is None else (call.tool, call.args)
+        if one.kind == "outcome":
+            found.append(OutcomeQuestion(one.id, one.call, tool, args))
+        else:
+            found.append(
+                PermissionQuestion(one.id, one.call, tool, one.capabilities, args, one.args)
+            )
+    return found
 
 
 @attrs.frozen

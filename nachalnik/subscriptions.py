@@ -1,8 +1,10 @@
 """Live receivers of what happens: bounded, and honest about what they missed."""
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import anyio
@@ -34,22 +36,27 @@ class ToolProgress:
 
 
 Live = Record | ModelDelta | ToolProgress
+_Numbered = tuple[int, Live]
 _Wake = tuple[anyio.Event, int, object]
 """What a waiting reader waits for, its thread, and the token of its loop."""
 
 
 class Subscription:
-    """Everything emitted from now on, oldest first. One that falls behind loses the oldest.
+    """Everything emitted from now on, oldest first. One that falls behind loses the oldest: of the
+    fragments as long as any waits or comes, then of the records. A fragment is told again by the
+    record that ends its stream, a record by nothing.
 
     Read it with `drain()`, `next_or_none()`, or `async for`, from any thread; `close()` ends the
     iteration behind what is waiting.
     """
 
-    def __init__(self, depth: int, with_bookkeeping: bool, leave: Callable[[Any], None]) -> None:
+    def __init__(self, depth: float, with_bookkeeping: bool, leave: Callable[[Any], None]) -> None:
         self.missed = 0
         """Events lost so far because this subscriber was slow."""
         self._all = with_bookkeeping
-        self._queue: deque[Live] = deque()
+        self._numbers = itertools.count()
+        self._records: deque[_Numbered] = deque()
+        self._fragments: deque[_Numbered] = deque()
         self._depth = max(1, depth)
         self._lock = threading.Lock()
         self._leave = leave
@@ -62,22 +69,29 @@ class Subscription:
         with self._lock:
             if self._is_closed:
                 return
-            if len(self._queue) >= self._depth:
-                self._queue.popleft()
+            queue = self._records if isinstance(event, Record) else self._fragments
+            queue.append((next(self._numbers), event))
+            if len(self._records) + len(self._fragments) > self._depth:
+                (self._fragments or self._records).popleft()
                 self.missed += 1
-            self._queue.append(event)
         self._rouse()
 
     def next_or_none(self) -> Live | None:
         with self._lock:
-            return self._queue.popleft() if self._queue else None
+            return self._next()
 
     def drain(self) -> list[Live]:
         """All that is waiting."""
         with self._lock:
-            waiting = list(self._queue)
-            self._queue.clear()
-        return waiting
+            waiting = sorted([*self._records, *self._fragments], key=itemgetter(0))
+            self._records.clear()
+            self._fragments.clear()
+        return [event for _, event in waiting]
+
+    def _next(self) -> Live | None:
+        """The oldest of both queues; the lock is held."""
+        queues = [queue for queue in (self._records, self._fragments) if queue]
+        return min(queues, key=itemgetter(0)).popleft()[1] if queues else None
 
     def close(self) -> None:
         with self._lock:
@@ -91,8 +105,9 @@ class Subscription:
     async def __anext__(self) -> Live:
         while True:
             with self._lock:
-                if self._queue:
-                    return self._queue.popleft()
+                waiting = self._next()
+                if waiting is not None:
+                    return waiting
                 if self._is_closed:
                     raise StopAsyncIteration
                 event = anyio.Event()

@@ -45,6 +45,10 @@ class UnreadableCommit(KernelError):
     """A commit this version cannot read: says the position and what in it is not known."""
 
 
+class UnreadableHeader(KernelError):
+    """A header whose bytes are faultless and whose fields are not those of this version."""
+
+
 class Parent(Struct, frozen=True, gc=False):
     """Where a branch left its parent."""
 
@@ -95,7 +99,11 @@ _LINE_ENDS = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "
 
 
 def decode_header(value: bytes) -> Header:
-    return _headers.decode(value)
+    """Raises `UnreadableHeader`."""
+    try:
+        return _headers.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UnreadableHeader(f"line 1: the header cannot be read: {error}") from error
 
 
 # -- encoding ----------------------------------------------------------------------------------

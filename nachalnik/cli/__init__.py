@@ -1,6 +1,7 @@
 """The command line, `nachalnik` or `nk`. Its version is answered before anything is imported.
 
 root.py        the commands, and what becomes of an error
+command.py     the help that all have in common, and the error that ends one
 run.py, resume.py, show.py, check.py, replay.py, scenario.py
                one command each; they import what they need when they are run
 options.py     the options that `run` and `resume` share, and the parts made of them
@@ -25,8 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
-        sys.stdout.write(f"{VERSION}\n")
-        return 0
+        return _print_version()
     try:
         from nachalnik.cli.root import run_command
 
@@ -38,3 +38,15 @@ def main(arguments: list[str] | None = None) -> int:
 
         signal(SIGINT, SIG_IGN)  # all is done: Ctrl-C would only spoil the status
     return status
+
+
+def _print_version() -> int:
+    try:
+        if sys.stdout is not None:  # where the caller closed it
+            sys.stdout.write(f"{VERSION}\n")
+            sys.stdout.flush()
+    except OSError as error:
+        from nachalnik.cli.output import give_up
+
+        give_up(sys.stdout, error)
+    return 0

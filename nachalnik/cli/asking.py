@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from shlex import quote
 from typing import Protocol
 
@@ -228,12 +228,28 @@ def list_left(kernel: Kernel) -> None:
     """Say on standard error which runs were left, and what becomes of them."""
     for one in _left(kernel):
         complain(told(one))
-        complain(f"the model is told so; to say how it ended: --answer {one.call}=HOW")
+        ways = [f"--answer {quote(text)} {when}" for text, when in ways_of(one)]
+        complain(f"the model is told so; to say how it ended: {', '.join(ways)}")
 
 
-def list_open(kernel: Kernel, log: str) -> None:
-    """Say on standard error what is open, and how it is answered."""
+def list_open(kernel: Kernel, resuming: Callable[..., str]) -> None:
+    """Say on standard error what is open, and with which command it is answered."""
     for one in kernel.pending_questions():
-        hows = "|".join(fitting(one)).replace("settle", "settle:TEXT")
         complain(told(one))
-        complain(f"answer it: nachalnik resume {quote(log)} --answer {one.id}={hows}")
+        for text, when in ways_of(one):
+            complain(f"{when}: {resuming('--answer', text)}")
+
+
+def ways_of(one: Open) -> list[tuple[str, str]]:
+    """What `--answer` may be given, and when."""
+    return [(f"{name_of(one)}={_WORDS.get(how, how)}", _WHEN[how]) for how in fitting(one)]
+
+
+_WORDS = {"settle": "settle:TEXT"}
+_WHEN = {
+    "allow": "to allow it",
+    "deny": "to refuse it",
+    "retry": "to run it again",
+    "fail": "if it failed",
+    "settle": "if its result was TEXT",
+}

@@ -1,30 +1,31 @@
 """A session on its log, from opening to rest: what `run` and `resume` have in common."""
 
 import contextlib
+import math
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from shlex import quote
 from typing import Any
 
 import anyio
 import attrs
 
-from effects.handlers.words import said
 from effects.logs.port import LogError
 from effects.logs.tail import torn_file
+from effects.raised import said
 from nachalnik.cli.asking import Asker, list_open
 from nachalnik.cli.command import Stop
 from nachalnik.cli.interrupts import Interrupts, has_abandoned_threads
-from nachalnik.cli.options import PartOptions, Parts, parts_of
+from nachalnik.cli.options import GIVE_MODEL, PartOptions, Parts, parts_of, resuming
 from nachalnik.cli.output import complain, standard_output
 from nachalnik.cli.statuses import DONE, FAILED, INTERRUPTED, WAITING
-from nachalnik.cli.watching import JsonWatcher, TextWatcher, Watcher, catch_up, watch
+from nachalnik.cli.watching import JsonWatcher, TextWatcher, Watcher, catch_up, resting, watch
 from nachalnik.cli.words import counted, visible
 from nachalnik.kernel import Kernel
 from nachalnik.subscriptions import Subscription
 from reducers.vocabulary.errors import KernelError
-from reducers.vocabulary.phases import Deciding, Finished
+from reducers.vocabulary.events import TurnPaused
+from reducers.vocabulary.phases import Deciding, Finished, Ready
 
 CLOSE_S = 2.0
 """Longest time for a provider to close its connections."""
@@ -36,6 +37,7 @@ class Session:
 
     kernel: Kernel
     log: str
+    options: PartOptions
     asker: Asker
     interrupts: Interrupts
     watcher: Watcher
@@ -49,13 +51,14 @@ class Session:
 
     async def turn(self) -> int:
         """Drive the turn until it is over or somebody else's move; the status that comes to."""
+        before = self.kernel.last_seq()
         while True:
             status = await self._guarded(self.kernel.turn)
             self.catch_up()
             if self.interrupts.count:
                 return INTERRUPTED
             if status != DONE or not isinstance(self.kernel.state(), Deciding):
-                return status or self._at_rest()
+                return status or self._at_rest(before)
             if not await self.questions():
                 return self.unanswered()
 
@@ -68,20 +71,38 @@ class Session:
     def unanswered(self) -> int:
         if self.interrupts.count:
             return INTERRUPTED
-        list_open(self.kernel, self.log)
+        list_open(self.kernel, self.resuming)
         return WAITING
+
+    def absent_tools(self) -> bool:
+        """Whether a call is ready whose tool is not in this process; they are told."""
+        if not isinstance(self.kernel.state(), Ready):
+            return False
+        due = [one for one in self.kernel.pending_calls() if one.grant == "allow"]
+        found = [one for one in due if self.kernel.tool(one.tool) is None]
+        for one in found:
+            told = f"call {one.call} is ready to run, and this process has no tool {one.tool}"
+            complain(visible(f"{told}: give --tools MODULE:NAME"))
+        return bool(found)
 
     def catch_up(self) -> None:
         catch_up(self.subscription, self.watcher)
 
-    def _at_rest(self) -> int:
+    def resuming(self, *more: str) -> str:
+        return resuming(self.log, self.options, *more)
+
+    def _at_rest(self, before: int) -> int:
         if isinstance(self.kernel.state(), Finished):
             return DONE
-        limit = self.kernel.config.max_requests_per_turn
-        complain(
-            f"the turn is not at its end: it rests after {limit} requests. "
-            f"`nachalnik resume {quote(self.log)}` goes on"
-        )
+        events = [record.raw for record in self.kernel.history_since(before)]
+        sent = next((one.requests for one in events[::-1] if isinstance(one, TurnPaused)), None)
+        if sent == 0:
+            complain("the turn is not at its end: this session lets a turn send no request")
+            return FAILED
+        why = resting(self.kernel)
+        if sent is not None:
+            why = f"it rests after {counted(sent, 'request')}, as many as it may send at a time"
+        complain(f"the turn is not at its end: {why}. `{self.resuming()}` goes on")
         return FAILED
 
     async def _guarded(self, work: Callable[[], Awaitable[Any]]) -> int:
@@ -94,7 +115,7 @@ class Session:
             self.catch_up()
             complain(visible(f"the turn failed: {error}"))
             if not isinstance(error, LogError):
-                complain(f"`nachalnik resume {quote(self.log)}` tries again")
+                complain(f"`{self.resuming()}` tries again")
             return FAILED
         except Exception as error:
             # A tool or policy that raised while it was asked about a call: the step failed, and the
@@ -103,7 +124,7 @@ class Session:
                 raise
             self.catch_up()
             complain(visible(f"the turn failed: {type(error).__name__}: {said(error)}"))
-            complain(f"`nachalnik resume {quote(self.log)}` tries again")
+            complain(f"`{self.resuming()}` tries again")
             return FAILED
         return DONE
 
@@ -120,10 +141,13 @@ def drive(
     work: Callable[[Session], Awaitable[int]],
     *,
     is_json: bool,
+    needs_model: bool,
 ) -> int:
     """Open the log, do the work, close it; the exit status. Raises the errors of opening."""
     with standard_output(is_json) as output:
         parts = parts_of(options, log)
+        if needs_model and parts.provider is None:
+            raise Stop(f"nobody to answer: {GIVE_MODEL}")
         with Interrupts() as interrupts:
 
             async def main() -> int:
@@ -131,12 +155,13 @@ def drive(
                 watcher = JsonWatcher(output) if is_json else TextWatcher(output)
                 kernel = _opened(log, parts)
                 try:
-                    answers = asker(interrupts, parts)
-                    subscription = kernel.subscribe()
-                    session = Session(kernel, log, answers, interrupts, watcher, subscription)
+                    session = Session(
+                        *(kernel, log, options, asker(interrupts, parts), interrupts, watcher),
+                        kernel.subscribe(depth=math.inf),  # every fragment is printed
+                    )
                     return await _watched(session, work)
                 finally:
-                    await _close(kernel, parts)
+                    await _close(kernel)
 
             status = anyio.run(main)
     if interrupts.count and has_abandoned_threads():
@@ -176,9 +201,9 @@ async def _watched(session: Session, work: Callable[[Session], Awaitable[int]]) 
     return status
 
 
-async def _close(kernel: Kernel, parts: Parts) -> None:
+async def _close(kernel: Kernel) -> None:
     try:
-        close = getattr(parts.provider, "aclose", None)
+        close = getattr(kernel.provider(), "aclose", None)
         if close is not None:
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await close()

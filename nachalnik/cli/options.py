@@ -1,22 +1,32 @@
 """The options that `run` and `resume` share, and the parts of a session made of them."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable
+from shlex import join, quote
 from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
 import click
 
 from effects.parts import Rules, load_object
 from effects.ports import Provider, Tool
+from effects.providers.http import LOOPBACK
 from effects.tools.function import tool as as_tool
 from nachalnik.cli.command import Stop
 from reducers.vocabulary.errors import InvalidInput
+from reducers.vocabulary.models import ModelInfo
+from reducers.vocabulary.tools import ToolSpec
 
 KEY = "NACHALNIK_API_KEY"
-"""Sent to whatever server is named. `OPENAI_API_KEY` goes to OpenAI's own and to no other."""
+"""Sent to the server that `--base-url` names. `OPENAI_API_KEY` goes to OpenAI's own and to no
+other."""
 OPENAI_KEY = "OPENAI_API_KEY"
+CHAT = "openai"
+"""What a Chat Completions provider is called in a log, unless a program gave it another name."""
+GIVE_MODEL = "give --model M (and --base-url U), or --script FILE"
 
 _OPTIONS = (
     click.option("--model", metavar="M", help="The model, by the name its server knows."),
@@ -49,7 +59,8 @@ _OPTIONS = (
 
 RULES_HELP = """\
 Rules: RULE is a tool's name, a capability (domain:op, such as fs:write) or * for every call. Of
-the rules that speak of a call the strictest wins: deny, then ask, then allow.
+the rules that speak of a call the strictest wins: deny, then ask, then allow. The capability
+exec:run subsumes every other one: a program can do anything, so who allows it has allowed all.
 """
 
 
@@ -68,7 +79,7 @@ class PartOptions:
 
 @attrs.frozen
 class Parts:
-    provider: Provider
+    provider: Provider | None
     tools: tuple[Tool, ...]
     rules: Rules
 
@@ -91,54 +102,118 @@ def parts_of(options: PartOptions, log: str) -> Parts:
     """Raises `Stop`, `InvalidInput`: which option cannot be used, and why."""
     make_importable()
     tools = tools_of(options.tools)
-    return Parts(provider_of(options, log), tools, rules_of(options, tools))
+    return Parts(provider_of(options, log), tuple(tools.values()), rules_of(options, tools))
 
 
 def make_importable() -> None:
     """Modules of the current folder are found, as `python -m` finds them."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    with contextlib.suppress(FileNotFoundError):  # a folder that was removed has no modules
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+
+
+def resuming(log: str, options: PartOptions, *more: str) -> str:
+    """The command that goes on with a log under the same options, as it can be typed."""
+    words = ["nachalnik", "resume", f"./{log}" if log.startswith("-") else log, *more]
+    for name, given in attrs.asdict(options).items():
+        for value in (given,) if isinstance(given, str) else given or ():
+            shown = _without_secrets(value) if name == "base_url" else value
+            words += [f"--{name.replace('_', '-')}", shown]
+    return join(words)
+
+
+def _without_secrets(url: str) -> str:
+    """An address, or a word in its place where a user, a password or a query stands in it."""
+    return "URL" if {"@", "?", "#"} & set(url) else url
 
 
 # -- the model ---------------------------------------------------------------------------------
 
 
-def provider_of(options: PartOptions, log: str) -> Provider:
+def provider_of(options: PartOptions, log: str) -> Provider | None:
+    """The one that is named, if one is. Raises `Stop`."""
     if options.script is not None:
         if options.model is not None or options.base_url is not None:
             raise Stop("--script stands in place of a model: leave out --model and --base-url")
         from nachalnik.cli.script import ScriptFile
 
         return ScriptFile.read(options.script, f"{log}.script")
-    if options.model is None:
-        raise Stop("nobody to answer: give --model M (and --base-url U), or --script FILE")
+    return None if options.model is None else _chat(ModelInfo(CHAT, options.model), options)
+
+
+def provider_of_log(info: ModelInfo | None, options: PartOptions) -> Provider:
+    """The model that a log names, at its server or at that of `--base-url`. Raises `Stop`: what
+    must be given in its place."""
+    if info is None:
+        raise Stop(f"nobody to answer: the log names no model; {GIVE_MODEL}")
+    if info.provider == "script":
+        raise Stop(
+            "nobody to answer: the log was made with --script; give --script FILE, or "
+            "--model M (and --base-url U)"
+        )
+    if info.provider != CHAT or not (info.endpoint or options.base_url):
+        raise Stop(
+            f"nobody to answer: the log names {info}, which only its own program can ask; "
+            f"{GIVE_MODEL}"
+        )
+    return _chat(info, options)
+
+
+def _chat(info: ModelInfo, options: PartOptions) -> Provider:
+    """At the server of the option, else of the log, else OpenAI's."""
+    from effects.providers.openai_chat.provider import DEFAULT_BASE_URL
     from nachalnik import OpenAIChatProvider
 
-    key = os.environ.get(KEY)
-    if options.base_url is None:
-        if not (key or os.environ.get(OPENAI_KEY)):
+    url = options.base_url or info.endpoint or DEFAULT_BASE_URL
+    try:  # without a key, to know what is wrong; neither error repeats an address or a key
+        OpenAIChatProvider(info.model, base_url=url, api_key="")
+    except InvalidInput as error:
+        whose = "--base-url" if options.base_url else "the server that the log names"
+        raise Stop(f"{whose}: {error}") from error
+    is_openai = url.rstrip("/") == DEFAULT_BASE_URL
+    variable = _key_of(url, is_openai=is_openai, is_given=bool(options.base_url))
+    try:
+        return OpenAIChatProvider(
+            info.model,
+            base_url=url,
+            api_key=os.environ.get(variable, ""),
+            context_limit=info.context_limit,
+            max_output_tokens=info.max_output_tokens,
+        )
+    except InvalidInput as error:
+        raise Stop(f"{variable}: {error}") from error
+
+
+def _key_of(url: str, *, is_openai: bool, is_given: bool) -> str:
+    """The variable whose key a server is sent. Raises `Stop` where there must be another word."""
+    has_key = bool(os.environ.get(KEY, "").strip())
+    if is_openai and not (is_given and has_key):
+        if not os.environ.get(OPENAI_KEY, "").strip():
             raise Stop(
                 f"no key: put yours in {OPENAI_KEY}, or name a server of your own with --base-url"
             )
-        return OpenAIChatProvider(options.model, api_key=key)
-    try:
-        return OpenAIChatProvider(options.model, base_url=options.base_url, api_key=key)
-    except InvalidInput as error:  # which repeats no address and no key: both may be secret
-        raise Stop(f"--base-url: {error}") from error
+        return OPENAI_KEY
+    if has_key and not is_given and urlsplit(url).hostname not in LOOPBACK:
+        # A log may come from a stranger, who must not get a key by the address in it.
+        raise Stop(
+            f"the log names the server {url}: say --base-url {quote(url)} to send it your {KEY}"
+        )
+    return KEY
 
 
 # -- tools -------------------------------------------------------------------------------------
 
 
-def tools_of(places: Iterable[str]) -> tuple[Tool, ...]:
+def tools_of(places: Iterable[str]) -> dict[str, Tool]:
+    """By name, in their order. Raises `Stop`, `InvalidInput`."""
     found: dict[str, Tool] = {}
     for place in places:
         for tool in _as_tools(load_object(place), place):
-            name = tool.spec().id
+            name = _spec(tool, place).id
             if name in found:
                 raise Stop(f"--tools {place}: there is a tool {name!r} already")
             found[name] = tool
-    return tuple(found.values())
+    return found
 
 
 def _as_tools(found: Any, place: str) -> list[Tool]:
@@ -157,13 +232,23 @@ def _as_tools(found: Any, place: str) -> list[Tool]:
         raise Stop(f"--tools {place}: {error}") from error
 
 
+def _spec(tool: Tool, place: str) -> ToolSpec:
+    try:
+        spec: Any = tool.spec()
+    except Exception as error:
+        raise Stop(f"--tools {place}: spec() raised {type(error).__name__}: {error}") from error
+    if not isinstance(spec, ToolSpec):
+        raise Stop(f"--tools {place}: spec() gave {type(spec).__name__}, which is no ToolSpec")
+    return spec
+
+
 # -- rules -------------------------------------------------------------------------------------
 
 
-def rules_of(options: PartOptions, tools: Iterable[Tool]) -> Rules:
+def rules_of(options: PartOptions, tools: Iterable[str]) -> Rules:
     """The rules, each of which can speak of something. Raises `InvalidInput`, `Stop`."""
     rules = Rules(allow=options.allow, ask=options.ask, deny=options.deny)
-    names = sorted(tool.spec().id for tool in tools)
+    names = sorted(tools)
     for rule in rules.rules:
         subject = rule.subject
         if subject != "*" and ":" not in subject and subject not in names:

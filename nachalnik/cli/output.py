@@ -31,9 +31,7 @@ class Output:
             self._stream.flush()
         except OSError as error:
             self.is_closed = True
-            _drain(self._stream)
-            if not isinstance(error, BrokenPipeError):
-                complain(f"standard output: {error.strerror}; nothing more is printed")
+            give_up(self._stream, error)
 
     def line(self, text: str = "") -> None:
         self.write(f"{text}\n")
@@ -78,6 +76,13 @@ def complain(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(f"nachalnik: {text}\n")
         sys.stderr.flush()
+
+
+def give_up(stream: TextIO, error: OSError) -> None:
+    """After an error of a stream nothing more is printed; a reader who went away needs no word."""
+    _drain(stream)
+    if not isinstance(error, BrokenPipeError):
+        complain(f"standard output: {error.strerror}; nothing more is printed")
 
 
 def end_stdout() -> None:

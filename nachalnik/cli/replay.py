@@ -131,10 +131,11 @@ def _instance(found: Any, place: str) -> Any:
         return found
     try:
         return found()
-    except TypeError as error:
+    except Exception as error:
         raise Stop(
-            f"--with {place}: name an instance, or a class without arguments ({error})"
-        ) from None
+            f"--with {place}: name an instance, or a class that can be made without arguments "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 # -- what came of it ---------------------------------------------------------------------------

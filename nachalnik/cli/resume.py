@@ -11,10 +11,18 @@ from nachalnik.cli.asking import (
     list_left,
     parse_answers,
 )
-from nachalnik.cli.command import Command, as_json
+from nachalnik.cli.command import Command, Stop, as_json
 from nachalnik.cli.driving import Session, drive
 from nachalnik.cli.interrupts import Interrupts
-from nachalnik.cli.options import RULES_HELP, PartOptions, Parts, part_options
+from nachalnik.cli.options import (
+    KEY,
+    OPENAI_KEY,
+    RULES_HELP,
+    PartOptions,
+    Parts,
+    part_options,
+    provider_of_log,
+)
 from nachalnik.cli.output import complain
 from nachalnik.cli.statuses import (
     DONE,
@@ -25,6 +33,7 @@ from nachalnik.cli.statuses import (
     WAITING,
     listed,
 )
+from nachalnik.cli.words import visible
 from nachalnik.kernel import Kernel
 from reducers.vocabulary.items import UserMessage
 
@@ -36,11 +45,15 @@ by itself: say retry (run it again, under the same key), settle:TEXT (its result
 or fail:TEXT (it failed). A run that Ctrl-C left is answered so too, under the name of its call.
 Then the turn goes on to its end, if it is not there.
 
+Without --model and --script the model that the log names is asked, at the server it names: OpenAI's
+with the key in {OPENAI_KEY}, one on this machine with that in {KEY}. Any other
+is sent a key only where --base-url names it. Tools stand in no log: give --tools again.
+
 {RULES_HELP}
 Away from a terminal nothing is refused for want of an answer: it waits, and the status is 3.
 
 Examples:
-  nachalnik resume s.jsonl --model gpt-5-mini --tools my_tools:TOOLS
+  nachalnik resume s.jsonl
   nachalnik resume s.jsonl --answer 1=allow --answer 2=settle:"It was sent." \\
       --model gpt-5-mini --tools my_tools:TOOLS
 
@@ -48,7 +61,7 @@ Examples:
     listed(
         (DONE, "the turn is at its end, or nothing was left to do"),
         (FAILED, "the turn failed, or rests at its limit of requests"),
-        (UNUSABLE, "the log cannot be read, or an option or answer cannot be used"),
+        (UNUSABLE, "the log cannot be read, an answer or option cannot be used, or one is missing"),
         (WAITING, "a question is open and nobody is there to answer it"),
         OWNED,
         INTERRUPTED,
@@ -90,9 +103,27 @@ def command(log: str, answers: tuple[str, ...], parts: PartOptions, is_json: boo
         if not _is_unfinished(session.kernel):
             complain(f"{log}: nothing is left to do")
             return DONE
+        if not _has_parts(session):
+            if answers:
+                complain("the answers are in the log: leave out --answer")
+            return UNUSABLE
         return await session.turn()
 
-    return drive(log, parts, asker, work, is_json=is_json)
+    return drive(log, parts, asker, work, is_json=is_json, needs_model=False)
+
+
+def _has_parts(session: Session) -> bool:
+    """Whether the turn can go on: with the model the log names where none is given, and with the
+    tools of the calls that are ready. What is missing is told."""
+    is_whole = not session.absent_tools()
+    if session.kernel.provider() is None:
+        named = session.kernel.state_at(session.kernel.position).parts.model
+        try:
+            session.kernel.set_provider(provider_of_log(named, session.options))
+        except Stop as stop:
+            complain(visible(str(stop)))
+            is_whole = False
+    return is_whole
 
 
 def _is_unfinished(kernel: Kernel) -> bool:

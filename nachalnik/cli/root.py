@@ -1,13 +1,15 @@
 """The commands, found by name and imported when one is run; and what becomes of an error."""
 
+import os
 import sys
 from importlib import import_module
+from traceback import walk_tb
 from typing import Any
 
 import click
 
 from nachalnik.cli.command import Stop, write_epilog
-from nachalnik.cli.output import complain, end_stdout, open_standard_streams
+from nachalnik.cli.output import complain, end_stdout, give_up, open_standard_streams
 from nachalnik.cli.statuses import DONE, INTERRUPTED, MEANINGS, OWNED, UNUSABLE, listed
 
 NAME = "nachalnik"
@@ -78,6 +80,8 @@ def run_command(arguments: list[str]) -> int:
         return INTERRUPTED
     except SystemExit:  # click's end where nobody reads the help
         return DONE
+    except OSError as error:
+        return _explained_failure(error)
     except Exception as error:
         return _explained(error)
     return status if isinstance(status, int) else 0
@@ -95,3 +99,25 @@ def _explained(error: Exception) -> int:
     if isinstance(error, Stop):
         return error.status
     return OWNED if isinstance(error, SessionOwned) else UNUSABLE
+
+
+def _explained_failure(error: OSError) -> int:
+    """Of the system, where no command had a word for it: click prints help by itself, and a path
+    is nowhere when the current folder is gone."""
+    if _raised_in(error) == "click.utils":
+        give_up(sys.stdout, error)
+        return DONE
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        complain("the current folder was removed: go to one that is there")
+        return UNUSABLE
+    raise error
+
+
+def _raised_in(error: OSError) -> str:
+    """The module whose line raised it."""
+    name = ""
+    for frame, _ in walk_tb(error.__traceback__):
+        name = frame.f_globals["__name__"]
+    return name

@@ -47,7 +47,7 @@ Examples:
     listed(
         (DONE, "every turn is at its end"),
         (FAILED, "a turn failed, or rests at its limit of requests"),
-        (UNUSABLE, "the log cannot be read, or an option cannot be used"),
+        (UNUSABLE, "the log cannot be read, or an option cannot be used or is missing"),
         (WAITING, "a question is open and nobody is there to answer it"),
         OWNED,
         INTERRUPTED,
@@ -80,6 +80,8 @@ def command(
             return status
         if not await session.questions():
             return session.unanswered()
+        if session.absent_tools():
+            return UNUSABLE
         if system is not None:
             if kernel.items() or kernel.turn_number():
                 complain("--system is left out: the session has begun already")
@@ -91,7 +93,7 @@ def command(
                 return status
         return DONE
 
-    return drive(log, parts, asker, work, is_json=is_json)
+    return drive(log, parts, asker, work, is_json=is_json, needs_model=True)
 
 
 async def _prompts(prompt: str | None, session: Session) -> AsyncIterator[str]:

@@ -85,8 +85,8 @@ class ScriptFile:
         try:
             with open(self._place_file, "rb") as file:
                 place = msgspec.json.decode(file.read(), type=Place)
-        except FileNotFoundError:
-            return 0
+        except (FileNotFoundError, NotADirectoryError):
+            return 0  # where no such file can be no log can be: its opening says so
         except (OSError, msgspec.MsgspecError) as error:
             raise Stop(
                 f"{self._place_file}: the place in the script cannot be read ({error}); "

@@ -32,8 +32,9 @@ The timeline has a line for each event: position and time (UTC) of its commit, i
 matters of it. With --json it is one record a line, whole.
 
 With @POSITION the state is shown as it was after that commit: where the loop stood, every item with
-its state and tokens, open questions, the budget, and the request as it was there. With --json it is
-one value. A file whose own name ends in @NUMBER is meant where there is one.
+its state and tokens, open questions, the budget, and the request that the items make: the one that
+is out, unless what entered since makes another; then both are told. With --json it is one value. A
+file whose own name ends in @NUMBER is meant where there is one.
 
 The log may be in use: it is not locked, and nothing is written.
 

@@ -8,10 +8,9 @@ from effects.parts import SeamMissing, load_reducer
 from nachalnik.cli.output import Output
 from nachalnik.cli.timeline import phase_words
 from nachalnik.cli.words import counted, on_one_line, shortened, visible
-from reducers.machines import calls as calls_machine
+from nachalnik.reports import OutcomeQuestion, PermissionQuestion, open_questions
 from reducers.machines import context as context_machine
 from reducers.machines import parts as parts_machine
-from reducers.machines.questions import Question
 from reducers.reducer import Draw
 from reducers.shapes import shape
 from reducers.state import State
@@ -20,18 +19,22 @@ from reducers.vocabulary.content import as_text
 from reducers.vocabulary.errors import SeamFailed
 from reducers.vocabulary.items import kind_name
 from reducers.vocabulary.messages import Message
-from reducers.vocabulary.phases import Requesting
 
 TEXT_WIDTH = 60
 
 
 @attrs.frozen
 class Drawn:
-    """The request of a state: the one that is out, or the one the next step would send."""
+    """The request that the items of a state make."""
 
     draw: Draw | None
     problem: str = ""
     """Why there is none."""
+
+    def is_out(self, state: State) -> bool:
+        """Whether it is the one that was sent: what entered since makes another."""
+        out = state.requests
+        return bool(out.in_flight and self.draw and self.draw.digest == out.digest)
 
 
 def drawn(state: State) -> Drawn:
@@ -39,6 +42,8 @@ def drawn(state: State) -> Drawn:
         draw = load_reducer(state.session.seams).draw(state)
     except (SeamMissing, SeamFailed) as error:
         return Drawn(None, str(error))
+    except Exception as error:  # a projector or counter that raises: code of the user's
+        return Drawn(None, f"a seam raised {type(error).__name__}: {error}")
     if not len(draw.request.messages):
         return Drawn(None, "nothing in the context is projected as a message")
     return Drawn(draw)
@@ -59,9 +64,10 @@ def state_dict(state: State) -> dict[str, Any]:
         "model": shape(parts_machine.model(state.parts)),
         "tools": [spec.id for spec in parts_machine.tools(state.parts)],
         "items": [shape(item) for item in context_machine.present(state.context)],
-        "questions": [_question_dict(state, one) for one in state.questions.open],
+        "questions": [question_dict(one) for one in open_questions(state)],
         "budget": _budget_dict(state, found.draw),
         "request": None if found.draw is None else request_dict(found.draw.request),
+        "out": _out_dict(state, found),
     }
     return {**plain, "problem": found.problem} if found.problem else plain
 
@@ -79,9 +85,9 @@ def print_state(output: Output, state: State) -> None:
     output.line(f"budget   {_budget_words(state, found.draw)}")
     output.line()
     _print_items(output, state)
-    for one in state.questions.open:
+    for one in open_questions(state):
         output.line()
-        output.line(_question_words(state, one))
+        output.line(_question_words(one))
     output.line()
     _print_request(output, state, found)
 
@@ -105,8 +111,16 @@ def _print_items(output: Output, state: State) -> None:
 
 
 def _print_request(output: Output, state: State, found: Drawn) -> None:
-    is_out = isinstance(state.loop.phase, Requesting) and state.requests.in_flight
-    output.line("the request that is out" if is_out else "the request that these items make")
+    out = state.requests
+    if found.is_out(state):
+        output.line("the request that is out")
+    elif out.in_flight:
+        items = ", ".join(f"#{item}" for item in out.included)
+        output.line("the request that these items would make; another one is out:")
+        output.line(f"  digest {out.digest}, of the items {items}")
+        output.line()
+    else:
+        output.line("the request that these items make")
     if found.draw is None:
         output.line(f"  none: {on_one_line(found.problem)}")
         return
@@ -147,24 +161,36 @@ def _indented(text: str) -> list[str]:
 # -- questions and figures ---------------------------------------------------------------------
 
 
-def _question_dict(state: State, question: Question) -> dict[str, Any]:
-    call = calls_machine.find(state.calls, question.call)
+def _out_dict(state: State, found: Drawn) -> dict[str, Any] | None:
+    """The request that is out, and whether it is the one beside it; None where none is."""
+    out = state.requests
+    if not out.in_flight:
+        return None
     return {
-        "id": question.id,
-        "kind": question.kind,
-        "call": question.call,
-        "tool": "" if call is None else call.tool,
-        "capabilities": list(question.capabilities),
-        "args": arguments("{}" if call is None else call.args),
+        "effect": out.in_flight,
+        "digest": out.digest,
+        "items": list(out.included),
+        "is_request": found.is_out(state),
     }
 
 
-def _question_words(state: State, question: Question) -> str:
-    call = calls_machine.find(state.calls, question.call)
-    tool = "?" if call is None else on_one_line(call.tool)
-    args = "{}" if call is None else on_one_line(call.args)
-    asked = f"question {question.id}, {question.kind} of call {on_one_line(question.call)}"
-    return f"{asked}: {tool} {args}"
+def question_dict(question: PermissionQuestion | OutcomeQuestion) -> dict[str, Any]:
+    """The same in the JSON of every command."""
+    found = {"id": question.id, "kind": _kind(question), "call": question.call}
+    found["tool"] = question.tool
+    if isinstance(question, PermissionQuestion):
+        found["capabilities"] = list(question.capabilities)
+        found["args_digest"] = question.args_digest
+    return {**found, "args": arguments(question.args)}
+
+
+def _question_words(question: PermissionQuestion | OutcomeQuestion) -> str:
+    asked = f"question {question.id}, {_kind(question)} of call {on_one_line(question.call)}"
+    return f"{asked}: {on_one_line(question.tool or '?')} {on_one_line(question.args)}"
+
+
+def _kind(question: PermissionQuestion | OutcomeQuestion) -> str:
+    return "permission" if isinstance(question, PermissionQuestion) else "outcome"
 
 
 def _budget_dict(state: State, draw: Draw | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, assert_never
 
 from nachalnik.cli.words import counted, shortened
 from reducers.state import Commit, State
@@ -11,7 +11,16 @@ from reducers.vocabulary import events as tags
 from reducers.vocabulary.content import as_text
 from reducers.vocabulary.items import AssistantMessage, ToolResult, kind_name
 from reducers.vocabulary.json import compact
-from reducers.vocabulary.phases import Deciding, Executing, Finished, Phase, Ready, name_of
+from reducers.vocabulary.phases import (
+    Deciding,
+    Executing,
+    Finished,
+    Idle,
+    Phase,
+    Ready,
+    Requesting,
+    name_of,
+)
 
 TEXT_WIDTH = 72
 ARGS_WIDTH = 120
@@ -62,8 +71,10 @@ def phase_words(phase: Phase) -> str:
             return f"{name_of(phase)} ({', '.join(map(_word, calls))})"
         case Finished(stop=stop):
             return f"finished ({_word(stop)})"
-        case _:
+        case Idle() | Requesting():
             return name_of(phase)
+        case _:
+            assert_never(phase)
 
 
 # -- the table ---------------------------------------------------------------------------------

@@ -1,14 +1,14 @@
 """What happens in a session, printed as it happens: for people, or as JSON lines."""
 
-from typing import Any, Protocol
+from typing import Protocol, assert_never
 
-from nachalnik.cli.output import Output, complain
+from nachalnik.cli.output import Output
+from nachalnik.cli.snapshot import question_dict
 from nachalnik.cli.words import counted, on_one_line, shortened, visible
 from nachalnik.kernel import Kernel
-from nachalnik.reports import PermissionQuestion
 from nachalnik.subscriptions import Live, ModelDelta, Subscription, ToolProgress
 from reducers.shapes import shape
-from reducers.views import Record, arguments
+from reducers.views import Record
 from reducers.vocabulary.content import as_text
 from reducers.vocabulary.events import (
     ContextAdded,
@@ -20,7 +20,15 @@ from reducers.vocabulary.events import (
 )
 from reducers.vocabulary.items import AssistantMessage, ToolResult
 from reducers.vocabulary.json import compact
-from reducers.vocabulary.phases import Deciding, Finished, Idle, Ready, name_of
+from reducers.vocabulary.phases import (
+    Deciding,
+    Executing,
+    Finished,
+    Idle,
+    Ready,
+    Requesting,
+    name_of,
+)
 
 RESULT_WIDTH = 200
 
@@ -43,9 +51,6 @@ def catch_up(subscription: Subscription, watcher: Watcher) -> None:
     """Show at once what has happened so far."""
     for event in subscription.drain():
         watcher.show(event)
-    if subscription.missed:
-        complain(f"{counted(subscription.missed, 'event')} not shown: too many at once")
-        subscription.missed = 0
 
 
 # -- for people --------------------------------------------------------------------------------
@@ -70,6 +75,8 @@ class TextWatcher:
                 self._line(f"[{_name(event.call)}] ... {shortened(event.chunk, RESULT_WIDTH)}")
             case Record():
                 self._show_record(event)
+            case _:
+                assert_never(event)
 
     def rest(self, kernel: Kernel, status: int) -> None:  # noqa: ARG002 - the shell has it
         self._line(f"-- {resting(kernel)}, at position {kernel.position}")
@@ -101,7 +108,7 @@ class TextWatcher:
                 how = "failed:" if event.is_error else "gave"
                 result = shortened(self._results.pop(event.item, ""), RESULT_WIDTH)
                 self._line(f"[{_name(event.call)}] {how} {result}")
-            case _:
+            case _:  # any other event: bookkeeping, or told in the lines above; `show` tells all
                 pass
 
     def _stream(self, text: str) -> None:
@@ -122,7 +129,8 @@ class TextWatcher:
 
 def resting(kernel: Kernel) -> str:
     """Where a session rests, in words."""
-    match kernel.state():
+    state = kernel.state()
+    match state:
         case Finished(stop=stop):
             return "finished" if stop == "end_turn" else f"finished: {on_one_line(stop)}"
         case Deciding(calls=ids):
@@ -134,8 +142,10 @@ def resting(kernel: Kernel) -> str:
             return f"ready to run {counted(len(calls), 'call')}"
         case Idle():
             return "idle, the turn is not at its end" if kernel.is_turn_open() else "idle"
-        case phase:
-            return name_of(phase)
+        case Requesting() | Executing():
+            return name_of(state)
+        case _:
+            assert_never(state)
 
 
 def _name(text: str) -> str:
@@ -171,12 +181,3 @@ class JsonWatcher:
                 "status": status,
             }
         )
-
-
-def question_dict(question: Any) -> dict[str, Any]:
-    kind = "permission" if isinstance(question, PermissionQuestion) else "outcome"
-    found = {"id": question.id, "kind": kind, "call": question.call, "tool": question.tool}
-    if kind == "permission":
-        found["capabilities"] = list(question.capabilities)
-        found["args_digest"] = question.args_digest
-    return {**found, "args": arguments(question.args)}

@@ -12,6 +12,7 @@ from reducers.codec import (
     Header,
     Parent,
     UnreadableCommit,
+    UnreadableHeader,
     decode_commit,
     decode_header,
     decode_stored,
@@ -261,6 +262,21 @@ def test_a_header_survives(parent):
     raw = encode_header(header)
     assert decode_header(raw) == header
     assert encode_header(decode_header(raw)) == raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b'{"log":"0011","session":7,"parent":null,"made_by":"x"}', r"`str`, got `int`.*session"),
+        (b'{"log":"0011"}', "missing required field `session`"),
+        (b'{"log":"0011"', "truncated"),
+        (b'{"log":"\xff"}', "Invalid UTF-8"),
+        (b"[]", "`object`, got `array`"),
+    ],
+)
+def test_a_header_that_cannot_be_read_says_where_and_what(raw, says):
+    with pytest.raises(UnreadableHeader, match=f"line 1: the header cannot be read: .*{says}"):
+        decode_header(raw)
 
 
 def test_the_codec_names_every_event_that_carries_a_content():

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -99,6 +100,10 @@ class Ran:
         """Every line of standard output as JSON; fails where there is anything else."""
         return [json.loads(line) for line in self.out.splitlines()]
 
+    def hints(self) -> list[str]:
+        """The commands that standard error tells to type, in their order."""
+        return re.findall("nachalnik resume [^`\n]*", self.err)
+
     def events(self) -> list[str]:
         return [line["event"]["event"] for line in self.lines() if "event" in line]
 
@@ -162,6 +167,21 @@ class Shell:
 
     def resume_words(self, *arguments: str, tools: str = "tools:TOOLS") -> tuple[str, ...]:
         return ("resume", "s.jsonl", "--script", "script.txt", "--tools", tools, *arguments)
+
+    def type(self, command: str) -> Ran:
+        """A command line that was printed, in a shell, as somebody would type it."""
+        start = f'nachalnik() {{ {" ".join(COMMAND)} "$@"; }}\n'
+        ran = subprocess.run(
+            ["sh", "-c", start + command],
+            cwd=self.folder,
+            env=self.env(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=WAIT_S,
+        )
+        out, err = ran.stdout.decode(), ran.stderr.decode()
+        assert "Traceback" not in err, err
+        return Ran(ran.returncode, out, err)
 
     def start(self, *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen:
         return subprocess.Popen(

@@ -103,6 +103,23 @@ def test_a_log_whose_creation_a_crash_cut_short_can_be_begun_anew(shell, here):
     assert here("check", "s.jsonl").status == 0
 
 
+def test_a_header_with_other_fields_is_told(shell, here):
+    """Its bytes are faultless: the chain says so."""
+    make_log(shell.log)
+    lines = shell.log.read_bytes().splitlines(keepends=True)
+    header, _ = chain.open_header(lines[0])
+    line, _ = chain.frame_header(header.replace(b'"session":"s"', b'"session":7'))
+    shell.log.write_bytes(line)
+    before = snapshot(shell)
+    for words in every_command(shell):
+        if words[0] != "check":
+            one_message(here(*words), 2, "line 1: the header cannot be read", "$.session")
+    ran = here("check", "s.jsonl")
+    assert (ran.status, ran.err) == (1, "")
+    assert ran.out.startswith("line 1: header: it cannot be read: Expected `str`, got `int`")
+    assert before["s.jsonl"] == snapshot(shell)["s.jsonl"]
+
+
 # -- damage ------------------------------------------------------------------------------------
 
 
@@ -257,6 +274,14 @@ def test_a_place_in_the_script_that_cannot_be_read_is_told(shell, here):
     shell.script('"One."')
     (shell.folder / "s.jsonl.script").write_text("three")
     one_message(here(*shell.turn_words("go")), 2, "s.jsonl.script", "remove the file")
+
+
+def test_a_log_inside_a_file_is_the_logs_fault(shell, here):
+    shell.script('"One."')
+    make_log(shell.log)
+    words = ("run", "go", "--log", "s.jsonl/x", "--script", "script.txt")
+    one_message(here(*words), 2, "s.jsonl/x: ", "Not a directory")
+    assert ".script" not in here(*words).err
 
 
 def test_a_script_in_no_encoding_is_told(shell, here):

@@ -1,12 +1,15 @@
 """The door: the version, the help, and what a wrong command line gets."""
 
+import re
 import subprocess
 import sys
 import time
+from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
-import nachalnik
+import nachalnik.cli
 from nachalnik.cli import VERSION
 from nachalnik.cli.root import COMMANDS
 from nachalnik.cli.statuses import MEANINGS
@@ -65,6 +68,12 @@ def test_the_help_lists_commands_and_every_status(here):
         assert f"\n  {status:<5}{meaning}" in ran.out
 
 
+def test_the_list_of_files_is_whole():
+    told = set(re.findall(r"\w+\.py", nachalnik.cli.__doc__))
+    there = {path.name for path in Path(nachalnik.cli.__file__).parent.glob("*.py")}
+    assert told == there - {"__init__.py"}
+
+
 def test_the_help_imports_no_command():
     code = (
         "import sys; from nachalnik.cli import main; main(['--help']); print(sorted(sys.modules))"
@@ -104,6 +113,54 @@ def test_output_that_nobody_reads_is_no_error(shell, words):
     process.stdout.close()
     process.stdout = None
     assert finish(process).err == ""
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["run", "--help"]])
+def test_output_that_has_no_room_is_told(shell, words):
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [*COMMAND, *words], cwd=shell.folder, env=shell.env(), stdout=full, stderr=PIPE
+        )
+    told = b"nachalnik: standard output: No space left on device; nothing more is printed\n"
+    assert (ran.returncode, ran.stderr) == (0, told)
+
+
+def test_a_version_that_nobody_can_read_is_no_error(shell):
+    command = " ".join(["exec", *COMMAND, "--version", ">&-"])
+    ran = subprocess.run(["sh", "-c", command], cwd=shell.folder, env=shell.env(), stderr=PIPE)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("log", "status", "err"),
+    [("s.jsonl", 2, "the current folder was removed"), ("../s.jsonl", 2, "the current folder was")],
+)
+def test_a_folder_that_was_removed_is_told(shell, log, status, err):
+    ran = in_removed_folder(shell, "show", log)
+    assert (ran.returncode, ran.stdout) == (status, "")
+    assert ran.stderr.startswith(f"nachalnik: {err}")
+    assert ran.stderr.count("\n") == 1
+
+
+def test_in_a_folder_that_was_removed_what_is_elsewhere_works(shell):
+    script = shell.folder / shell.script('"One."')
+    words = ("run", "go", "--log", str(shell.log), "--script", str(script))
+    ran = in_removed_folder(shell, *words)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("One.\n")
+
+
+def in_removed_folder(shell, *words: str) -> subprocess.CompletedProcess:
+    gone = shell.folder / "gone"
+    gone.mkdir()
+    command = " ".join(["rmdir", str(gone), "&&", "exec", *COMMAND, *words])
+    env = shell.env()
+    return subprocess.run(["sh", "-c", command], cwd=gone, env=env, capture_output=True, text=True)
+
+
+def test_the_help_says_what_running_programs_means(here):
+    for name in ("run", "resume"):
+        assert "exec:run subsumes every other one" in here(name, "--help").out
 
 
 def test_streams_that_the_caller_closed_do_no_harm(shell):

@@ -23,6 +23,10 @@ class Doubling(Calibrating):
 WHOLE = Reducer()
 NEEDY = lambda: None
 
+class Bad(LinearProjector):
+    def __init__(self):
+        raise ValueError("no luck")
+
 class Needy:
     def __init__(self, argument):
         pass
@@ -123,7 +127,8 @@ def test_a_module_that_prints_when_imported_does_not_spoil_the_json(shell, log):
         (["seams:nope"], "has no 'nope'"),
         (["nowhere:x"], "does not import"),
         (["seams:NEEDY"], "neither a projector, nor a counter, nor a Reducer"),
-        (["seams:Needy"], "a class without arguments"),
+        (["seams:Needy"], "a class that can be made without arguments (TypeError: "),
+        (["seams:Bad"], "a class that can be made without arguments (ValueError: no luck)"),
         (["reducers.linear:LinearProjector", "seams:Forgetful"], "its kind was given already"),
         (["seams:Forgetful", "seams:WHOLE"], "leave the others out"),
     ],

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nachalnik.testing.wire import Reply, WireServer, chat_stream, sse
+from nachalnik import Config, Kernel
 from tests.nachalnik.cli.shell import finish
 
 CALLS = '"Let me see." + call c1 add{"x":1,"y":2} + call c2 note{"text":"hi"}'
@@ -126,7 +126,8 @@ def test_a_call_a_rule_asks_about_waits_with_status_3(shell, quick):
     ran = shell.turn("--allow", "add", "--ask", "fs:write")
     assert ran.status == 3
     assert 'Question 2: may call c2 run note, which needs fs:write?\n  {"text":"hi"}' in ran.err
-    assert "nachalnik resume s.jsonl --answer 2=allow|deny" in ran.err
+    assert "to allow it: nachalnik resume s.jsonl --answer 2=allow " in ran.err
+    assert "to refuse it: nachalnik resume s.jsonl --answer 2=deny " in ran.err
     assert "-- waits for an answer to question 2" in ran.out
     # And the next run says so too, before its prompt enters.
     again = shell.turn("--allow", "add", "--ask", "fs:write")
@@ -187,6 +188,22 @@ def test_a_rule_that_is_none_is_told(shell, here, arguments, said):
 
 # -- tools -------------------------------------------------------------------------------------
 
+ODD = """
+class Odd:
+    def __init__(self, made):
+        self.made = made
+    def spec(self):
+        return self.made()
+    async def invoke(self, call, output):
+        return "never"
+
+def fail():
+    raise ValueError("no luck")
+
+RAISES = Odd(fail)
+EMPTY = Odd(lambda: None)
+"""
+
 
 def test_a_typed_function_is_a_tool(shell, quick):
     shell.script('call c1 plain{"a":7}', '"Seven."')
@@ -208,6 +225,8 @@ def test_a_typed_function_is_a_tool(shell, quick):
         ("tools:untyped", "annotate the argument 'a'"),
         ("tools:Held", "it is a class; name an instance"),
         ("tools:NUMBER", "int is no tool"),
+        ("odd:RAISES", "--tools odd:RAISES: spec() raised ValueError: no luck"),
+        ("odd:EMPTY", "--tools odd:EMPTY: spec() gave NoneType, which is no ToolSpec"),
     ],
 )
 def test_a_tool_that_cannot_be_had_is_told(shell, here, place, said):
@@ -215,6 +234,7 @@ def test_a_tool_that_cannot_be_had_is_told(shell, here, place, said):
     (shell.folder / "broken.py").write_text("1/0")
     (shell.folder / "leaving.py").write_text("import sys; sys.exit(7)")
     (shell.folder / "garbled.py").write_text("def")
+    (shell.folder / "odd.py").write_text(ODD)
     ran = here(*shell.turn_words("go", tools=place))
     assert ran.status == 2
     assert said in ran.err
@@ -228,90 +248,13 @@ def test_two_tools_of_one_name_are_told(shell, here):
     assert "there is a tool 'add' already" in ran.err
 
 
-# -- the model ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "give --model M (and --base-url U), or --script FILE"),
-        (["--model", "m"], "OPENAI_API_KEY"),
-        (["--model", "m", "--script", "script.txt"], "leave out --model"),
-        (["--script", "absent.txt"], "absent.txt: the script cannot be read: No such file"),
-        (["--script", "bad.txt"], "bad.txt, line 2: "),
-        (["--model", "m", "--base-url", "ftp://x"], "--base-url: a base address begins with http"),
-    ],
-)
-def test_a_model_that_cannot_be_had_is_told(shell, here, arguments, said):
-    shell.script('"One."', "nonsense", name="bad.txt")
-    ran = here("run", "go", "--log", "s.jsonl", *arguments)
-    assert ran.status == 2
-    assert said in ran.err
-    assert not shell.log.exists()
+# -- words, readers and limits ----------------------------------------------------------------
 
 
 def test_a_blank_prompt_is_told(shell, here):
     shell.script('"One."')
     ran = here(*shell.turn_words(" "))
     assert (ran.status, ran.err) == (2, "nachalnik: the PROMPT is blank\n")
-
-
-def wire_call(call: str, tool: str, args: str) -> bytes:
-    function = {"name": tool, "arguments": args}
-    delta = {"tool_calls": [{"index": 0, "id": call, "type": "function", "function": function}]}
-    return sse(
-        {"choices": [{"index": 0, "delta": delta}]},
-        {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
-    )
-
-
-def test_a_server_on_loopback_answers(shell):
-    replies = [wire_call("k1", "add", '{"x":1,"y":2}'), chat_stream("It is three.")]
-    with WireServer(replies) as server:
-        ran = shell.run(
-            *("run", "add them", "--log", "s.jsonl", "--model", "m"),
-            *("--base-url", server.base_url, "--tools", "tools:TOOLS", "--allow", "add"),
-        )
-    assert ran.status == 0
-    assert '[k1] add {"x":1,"y":2}' in ran.out
-    assert "It is three.\n-- finished" in ran.out
-    assert [one.json()["model"] for one in server.requests] == ["m", "m"]
-    assert shell.run("check", "s.jsonl").status == 0
-    assert shell.run("replay", "s.jsonl").status == 0
-
-
-def test_a_key_goes_to_the_server_it_was_meant_for(shell):
-    with WireServer([chat_stream("One."), chat_stream("Two.")]) as server:
-        words = ("run", "go", "--log", "s.jsonl", "--model", "m", "--base-url", server.base_url)
-        assert shell.run(*words, NACHALNIK_API_KEY="key-for-anybody").status == 0
-        assert shell.run(*words, OPENAI_API_KEY="key-for-openai").status == 0
-    first, second = (one.headers for one in server.requests)
-    assert first["authorization"] == "Bearer key-for-anybody"
-    assert "authorization" not in second
-    assert b"key-for" not in shell.log.read_bytes()
-
-
-def test_a_stream_that_is_cut_is_no_answer(shell, quick):
-    cut = Reply(chat_stream("half of an answer"), break_at=120)
-    with WireServer([cut, chat_stream("All of it.")]) as server:
-        words = ("--log", "s.jsonl", "--model", "m", "--base-url", server.base_url)
-        ran = shell.run("run", "go", *words)
-        assert ran.status == 1
-        assert "the turn failed" in ran.err
-        again = shell.run("resume", *words[1:])
-    assert again.out.startswith("All of it.")
-    assert shell.run("check", "s.jsonl").status == 0
-
-
-def test_text_shows_while_the_answer_is_still_coming(shell):
-    body = chat_stream("one two three")
-    with WireServer([Reply(body, stall_at=body.index(b"three") - 30)]) as server:
-        process = shell.start(
-            *("run", "go", "--log", "s.jsonl", "--model", "m", "--base-url", server.base_url)
-        )
-        assert process.stdout.read(len("one two")) == b"one two"
-        process.kill()
-        process.communicate()
 
 
 def test_control_characters_of_a_model_reach_no_terminal(shell, quick):
@@ -347,6 +290,18 @@ def test_a_turn_rests_at_its_limit_of_requests_with_status_1(shell, quick):
     shell.script(*calls, '"Done."')
     ran = shell.turn("--allow", "add")
     assert ran.status == 1
-    assert "it rests after 8 requests" in ran.err
+    assert "it rests after 8 requests, as many as it may send at a time" in ran.err
     assert "-- idle, the turn is not at its end" in ran.out
-    assert shell.resume("--allow", "add").out.endswith("Done.\n-- finished, at position 27\n")
+    (hint,) = ran.hints()
+    assert shell.type(hint).out.endswith("Done.\n-- finished, at position 27\n")
+
+
+@pytest.mark.parametrize(
+    ("limit", "said", "hints"),
+    [(1, "it rests after 1 request, as many", 1), (0, "lets a turn send no request\n", 0)],
+)
+def test_what_made_the_turn_rest_is_told(shell, quick, limit, said, hints):
+    Kernel.open(shell.log, config=Config(max_requests_per_turn=limit)).close()
+    shell.script('call c1 add{"x":1,"y":2}', '"Done."')
+    ran = shell.turn("--allow", "add")
+    assert (ran.status, said in ran.err, len(ran.hints())) == (1, True, hints)

@@ -1,11 +1,14 @@
 """`show`: the timeline, a state, and a log that grows; nothing is locked and nothing written."""
 
+import importlib
 import json
 import os
 import typing
 
+import anyio
 import pytest
 
+from nachalnik import ContextItem, Kernel, ModelInfo, ModelResponse
 from nachalnik.cli import timeline
 from nachalnik.cli.show import place_of
 from reducers.vocabulary.events import Event
@@ -101,6 +104,52 @@ def test_open_questions_are_shown(shell, here):
     assert 'question 1, permission of call c1: note {"text":"hi"}' in here("show", "s.jsonl@7").out
     (state,) = here("show", "s.jsonl@7", "--json").lines()
     assert [(one["id"], one["tool"]) for one in state["questions"]] == [(1, "note")]
+
+
+class Interrupting:
+    """A model; while it is asked, an item enters."""
+
+    def info(self):
+        return ModelInfo("local", "m")
+
+    async def respond(self, request, deltas):
+        self.kernel.push(ContextItem.user("And be quick."))
+        return ModelResponse.of_text("Yes.")
+
+
+def test_a_request_that_is_not_out_is_not_shown_as_if_it_were(shell, here):
+    model = Interrupting()
+    with Kernel.open(shell.log, provider=model) as kernel:
+        model.kernel = kernel
+        kernel.push(ContextItem.user("Do it."))
+        anyio.run(kernel.turn)
+        (asked,) = (one for one in kernel.history() if one.name == "model.requested")
+    sent = here("show", f"s.jsonl@{asked.position}")
+    assert (
+        f"\nthe request that is out\n  1 message, 0 tools, digest {asked['digest']}\n" in sent.out
+    )
+    later = here("show", f"s.jsonl@{asked.position + 1}").out
+    head, _, request = later.partition("the request that these items would make; ")
+    assert "the request that is out" not in head
+    assert request.startswith(f"another one is out:\n  digest {asked['digest']}, of the items #1\n")
+    assert "  2 messages, 0 tools, digest " in request
+    assert asked["digest"] not in request.partition("2 messages")[2]
+    told = [here("show", f"s.jsonl@{asked.position + n}", "--json").lines()[0] for n in range(3)]
+    out = {"effect": asked["effect"], "digest": asked["digest"], "items": [1]}
+    assert told[0]["out"] == {**out, "is_request": True}
+    assert told[1]["out"] == {**out, "is_request": False}
+    assert told[2]["out"] is None
+
+
+def test_a_projector_that_raises_costs_the_request_alone(shell, here):
+    (shell.folder / "failing.py").write_text(
+        "class Failing:\n    def project(self, items):\n        raise ValueError('no luck')\n"
+    )
+    projector = importlib.import_module("failing").Failing()
+    Kernel.open(shell.log, projector=projector).close()
+    ran = here("show", "s.jsonl@1")
+    assert (ran.status, ran.err) == (0, "")
+    assert "  none: a seam raised ValueError: no luck\n" in ran.out
 
 
 def test_position_0_is_before_everything(here, log):

@@ -51,7 +51,7 @@ def test_without_an_answer_the_question_stays_open(shell):
     terminal.type("\x04")
     status, out = terminal.end()
     assert status == 3
-    assert "--answer 1=allow|deny" in out
+    assert "to allow it: nachalnik resume s.jsonl --answer 1=allow " in out
     terminal = Terminal(shell, *shell.resume_words())
     assert QUESTION in terminal.until(YES_OR_NO)
     terminal.type("y\n")
