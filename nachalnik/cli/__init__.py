@@ -46,7 +46,8 @@ def _print_version() -> int:
             sys.stdout.write(f"{VERSION}\n")
             sys.stdout.flush()
     except OSError as error:
-        from nachalnik.cli.output import give_up
+        from nachalnik.cli import output
 
-        give_up(sys.stdout, error)
+        output.give_up(sys.stdout, error)
+        return int(output.is_lost)
     return 0

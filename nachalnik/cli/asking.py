@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Iterable
-from shlex import quote
 from typing import Protocol
 
 import anyio
@@ -124,7 +123,7 @@ class Nobody:
         for one in kernel.pending_permissions():
             _, rule = judge(self.rules.rules or (), one.tool, one.capabilities)
             if rule is None:
-                kernel.decide(one.id, "deny", reason=NOBODY)
+                kernel.decide(one.id, "deny", reason=NOBODY, by_rule=True)
         return not kernel.pending_questions()
 
 
@@ -228,8 +227,15 @@ def list_left(kernel: Kernel) -> None:
     """Say on standard error which runs were left, and what becomes of them."""
     for one in _left(kernel):
         complain(told(one))
-        ways = [f"--answer {quote(text)} {when}" for text, when in ways_of(one)]
-        complain(f"the model is told so; to say how it ended: {', '.join(ways)}")
+        complain("the model is told so, since no --answer says how it ended")
+
+
+def list_left_behind(kernel: Kernel, resuming: Callable[..., str]) -> None:
+    """The same where the session ends here: with which command it is said how they ended."""
+    for one in _left(kernel):
+        complain(told(one))
+        for text, when in ways_of(one):
+            complain(f"{when}: {resuming('--answer', text)}")
 
 
 def list_open(kernel: Kernel, resuming: Callable[..., str]) -> None:

@@ -5,6 +5,7 @@ import math
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from shlex import quote
 from typing import Any
 
 import anyio
@@ -13,7 +14,7 @@ import attrs
 from effects.logs.port import LogError
 from effects.logs.tail import torn_file
 from effects.raised import said
-from nachalnik.cli.asking import Asker, list_open
+from nachalnik.cli.asking import Asker, list_left_behind, list_open
 from nachalnik.cli.command import Stop
 from nachalnik.cli.interrupts import Interrupts, has_abandoned_threads
 from nachalnik.cli.options import GIVE_MODEL, PartOptions, Parts, parts_of, resuming
@@ -59,6 +60,10 @@ class Session:
                 return INTERRUPTED
             if status != DONE or not isinstance(self.kernel.state(), Deciding):
                 return status or self._at_rest(before)
+            if not self.kernel.pending_questions():
+                told = f"`nachalnik replay {quote(self.log)}` tells where"
+                complain(f"the log waits for an answer to a question it does not hold: {told}")
+                return FAILED
             if not await self.questions():
                 return self.unanswered()
 
@@ -197,6 +202,7 @@ async def _watched(session: Session, work: Callable[[Session], Awaitable[int]]) 
         raise raised
     if session.interrupts.count:
         status = INTERRUPTED
+        list_left_behind(session.kernel, session.resuming)
     session.watcher.rest(session.kernel, status)
     return status
 

@@ -137,7 +137,7 @@ def provider_of(options: PartOptions, log: str) -> Provider | None:
             raise Stop("--script stands in place of a model: leave out --model and --base-url")
         from nachalnik.cli.script import ScriptFile
 
-        return ScriptFile.read(options.script, f"{log}.script")
+        return ScriptFile.read(options.script, f"{os.path.realpath(log)}.script")
     return None if options.model is None else _chat(ModelInfo(CHAT, options.model), options)
 
 
@@ -218,6 +218,8 @@ def tools_of(places: Iterable[str]) -> dict[str, Tool]:
 
 def _as_tools(found: Any, place: str) -> list[Tool]:
     if isinstance(found, list | tuple):
+        if not found:
+            raise Stop(f"--tools {place}: it holds no tool")
         return [one for part in found for one in _as_tools(part, place)]
     if isinstance(found, type):
         raise Stop(f"--tools {place}: it is a class; name an instance of it")

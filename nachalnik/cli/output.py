@@ -7,6 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
+is_lost = False
+"""What was to be printed could not be, although somebody reads: such a command has not done."""
+
 
 class Output:
     """Standard output, for people or for programs.
@@ -80,8 +83,10 @@ def complain(text: str) -> None:
 
 def give_up(stream: TextIO, error: OSError) -> None:
     """After an error of a stream nothing more is printed; a reader who went away needs no word."""
+    global is_lost  # noqa: PLW0603 - of the process, as standard output is
     _drain(stream)
     if not isinstance(error, BrokenPipeError):
+        is_lost = True
         complain(f"standard output: {error.strerror}; nothing more is printed")
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from nachalnik.cli import output
 from nachalnik.cli.command import Stop, write_epilog
 from nachalnik.cli.output import complain, end_stdout, give_up, open_standard_streams
-from nachalnik.cli.statuses import DONE, INTERRUPTED, MEANINGS, OWNED, UNUSABLE, listed
+from nachalnik.cli.statuses import DONE, FAILED, INTERRUPTED, MEANINGS, OWNED, UNUSABLE, listed
 
 NAME = "nachalnik"
 
@@ -84,7 +85,9 @@ def run_command(arguments: list[str]) -> int:
         return _explained_failure(error)
     except Exception as error:
         return _explained(error)
-    return status if isinstance(status, int) else 0
+    if status in (None, DONE) and output.is_lost:
+        return FAILED
+    return status if isinstance(status, int) else DONE
 
 
 def _explained(error: Exception) -> int:
@@ -106,7 +109,7 @@ def _explained_failure(error: OSError) -> int:
     is nowhere when the current folder is gone."""
     if _raised_in(error) == "click.utils":
         give_up(sys.stdout, error)
-        return DONE
+        return FAILED if output.is_lost else DONE
     try:
         os.getcwd()
     except FileNotFoundError:

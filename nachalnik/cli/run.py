@@ -79,6 +79,7 @@ def command(
         if status := await session.recover():
             return status
         if not await session.questions():
+            complain("the prompt has not entered: what is open on the log comes first")
             return session.unanswered()
         if session.absent_tools():
             return UNUSABLE

@@ -51,6 +51,8 @@ class ScriptFile:
             raise Stop(f"{path}: the script is no UTF-8 text: {error.reason}") from None
         except NotationError as error:
             raise Stop(f"{path}, line {error.line}: {error.problem}") from None
+        if not answers:
+            raise Stop(f"{path}: no line of the script begins with `model>`, so nobody answers")
         return cls(answers, path, place_file)
 
     def info(self) -> ModelInfo:

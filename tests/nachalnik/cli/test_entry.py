@@ -122,7 +122,7 @@ def test_output_that_has_no_room_is_told(shell, words):
             [*COMMAND, *words], cwd=shell.folder, env=shell.env(), stdout=full, stderr=PIPE
         )
     told = b"nachalnik: standard output: No space left on device; nothing more is printed\n"
-    assert (ran.returncode, ran.stderr) == (0, told)
+    assert (ran.returncode, ran.stderr) == (1, told)
 
 
 def test_a_version_that_nobody_can_read_is_no_error(shell):

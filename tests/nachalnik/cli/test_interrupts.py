@@ -53,6 +53,9 @@ def test_twice_what_is_under_way_is_left(shell):
     ran = finish(process)
     assert ran.status == 130
     assert "-- idle, the turn is not at its end" in ran.out
+    assert "patient was started by call c1; whether it took effect is unknown." in ran.err
+    assert "if its result was TEXT: nachalnik resume s.jsonl " in ran.err
+    assert "--answer c1=settle:TEXT" in ran.err
     again = shell.resume("--allow", "*")
     assert "patient was started by call c1; whether it took effect is unknown." in again.err
     assert "[c1] failed: It was started and its result was never received" in again.out

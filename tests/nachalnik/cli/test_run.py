@@ -6,6 +6,7 @@ import pytest
 
 from nachalnik import Config, Kernel
 from tests.nachalnik.cli.shell import finish
+from tests.nachalnik.samples import rewritten
 
 CALLS = '"Let me see." + call c1 add{"x":1,"y":2} + call c2 note{"text":"hi"}'
 
@@ -110,6 +111,33 @@ def test_the_system_text_opens_a_new_session_only(shell, quick):
     assert "Be long." not in shell.log.read_text()
 
 
+@pytest.mark.parametrize(
+    ("script", "tools", "says"),
+    [
+        ("# nothing\n", "tools:TOOLS", "no line of the script begins with `model>`"),
+        ('model> "x"\n', "bare:NOTHING", "--tools bare:NOTHING: it holds no tool"),
+    ],
+)
+def test_what_can_answer_nothing_is_told_before_a_log_is_begun(shell, script, tools, says):
+    (shell.folder / "script.txt").write_text(script)
+    (shell.folder / "bare.py").write_text("NOTHING = []\n")
+    ran = shell.turn(tools=tools)
+    assert (ran.status, says in ran.err) == (2, True)
+    assert not shell.log.exists()
+
+
+def test_a_log_that_waits_for_nothing_ends_the_command(shell, quick):
+    """A stranger's: it rests in deciding, and no question is open."""
+    shell.script('"x"')
+    shell.turn()
+    finished = b'{"state":"finished","item":2,"stop":"end_turn"}'
+    rewritten(shell.log, (finished, b'{"state":"deciding","calls":[7]}'))
+    for words in (shell.turn_words("on"), shell.resume_words()):
+        ran = shell.run(*words)
+        assert ran.status == 1
+        assert "waits for an answer to a question it does not hold" in ran.err
+
+
 # -- permissions -------------------------------------------------------------------------------
 
 
@@ -117,8 +145,13 @@ def test_a_call_no_rule_speaks_of_is_refused_away_from_a_terminal(shell, quick):
     shell.script(CALLS, '"All right."')
     ran = shell.turn("--allow", "add")
     assert ran.status == 0
-    assert "[c2] refused: no rule allows it, and nobody was there to ask" in ran.out
+    assert "[c2] refused by the rules: no rule allows it, and nobody was there to ask" in ran.out
     assert shell.notes() == []
+    # The log says who refused, and nobody says that a person did.
+    told = [json.loads(line) for line in shell.run("show", "s.jsonl", "--json").out.splitlines()]
+    decided = [one["event"] for one in told if one["event"]["event"] == "permission.decided"]
+    assert [(one["call"], one["source"]) for one in decided] == [("c1", "policy"), ("c2", "policy")]
+    assert "the user was asked" not in ran.out
 
 
 def test_a_call_a_rule_asks_about_waits_with_status_3(shell, quick):
@@ -132,6 +165,7 @@ def test_a_call_a_rule_asks_about_waits_with_status_3(shell, quick):
     # And the next run says so too, before its prompt enters.
     again = shell.turn("--allow", "add", "--ask", "fs:write")
     assert again.status == 3
+    assert "the prompt has not entered" in again.err
     assert "Question 2" in again.err
     assert shell.run("show", "s.jsonl").out.count("user_message") == 1
 
