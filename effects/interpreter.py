@@ -20,6 +20,7 @@ from effects.handlers.model import call_model, failed
 from effects.handlers.policy import judge_call, not_judged
 from effects.handlers.tool import reconcile_outcome, run_tool, unrecordable
 from effects.ports import DeltaSink, OutputSink, Provider, Tool
+from effects.raised import leaf
 from effects.writer import Applied, Writer
 from reducers.announce import Work, outstanding
 from reducers.machines import calls as calls_machine
@@ -234,7 +235,7 @@ class Interpreter:
                 for each in works:
                     group.start_soon(run, *each)
         except BaseExceptionGroup as errors:  # of an interruption between two lines above
-            raise _leaf(errors) from None
+            raise leaf(errors) from None
         if raised:
             raise raised[0]
         return tuple(announced)
@@ -385,12 +386,6 @@ class Interpreter:
         """Judgements and reconciliations under way: a cancel ends them, and they have no notice."""
         owed = outstanding(self.writer.state)
         return tuple(one.id for one in owed if isinstance(one, JudgeCall | ReconcileOutcome))
-
-
-def _leaf(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _unrecordable(effect: Effect, problem: NotRecordable) -> Answer:

@@ -4,8 +4,8 @@ import anyio
 from msgspec import Struct
 
 from effects.handlers.cancelled import is_cancelled
-from effects.handlers.words import said
 from effects.ports import DeltaSink, Provider, ProviderFailure
+from effects.raised import said
 from reducers.announce import ModelWork
 from reducers.vocabulary.effects import CallModel
 from reducers.vocabulary.errors import TooLong

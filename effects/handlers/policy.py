@@ -6,8 +6,8 @@ import anyio
 from msgspec import Struct
 
 from effects.handlers.cancelled import is_cancelled
-from effects.handlers.words import said
 from effects.ports import PermissionRequest, Tool
+from effects.raised import said
 from reducers.announce import JudgeWork
 from reducers.vocabulary.effects import JudgeCall
 from reducers.vocabulary.errors import InvalidInput

@@ -6,8 +6,8 @@ import anyio
 from msgspec.structs import replace
 
 from effects.handlers.cancelled import is_cancelled
-from effects.handlers.words import said
 from effects.ports import OutputSink, Tool, ToolError
+from effects.raised import said
 from reducers import wording
 from reducers.announce import ToolWork
 from reducers.vocabulary.content import Text, content_of

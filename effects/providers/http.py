@@ -14,6 +14,7 @@ import anyio
 from anyio.lowlevel import current_token
 
 from effects.ports import ProviderFailure
+from effects.raised import leaf, said
 from reducers.vocabulary.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -27,12 +28,14 @@ POLL_S = 0.05
 class Server:
     """A base address and what is sent to it.
 
-    Each request has a connection of its own. One that is kept may be closed by the server in the
-    moment when it is used again, and whether the request was read then is unknown: it could not be
-    sent again without being billed twice. A handshake is little beside a model's answer.
+    Each request has a connection of its own, which is closed when its response is. One that is
+    kept may be closed by the server in the moment when it is used again, and whether the request
+    was read then is unknown: it could not be sent again without being billed twice. A handshake is
+    little beside a model's answer.
 
-    The client belongs to one event loop; in another loop a new one is made. A client that was
-    handed in stays the caller's, with whatever connections it keeps.
+    The client belongs to one event loop; in another loop a new one is made, and nothing of the
+    first is open by then. A client that was handed in stays the caller's, with whatever connections
+    it keeps.
     """
 
     def __init__(
@@ -87,13 +90,13 @@ class Server:
         try:
             yield
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
-            text = f"no connection to {self.shown}: {_reason(error)}; is the server running there?"
+            text = f"no connection to {self.shown}: {said(error)}; is the server running there?"
             raise ProviderFailure(text, "model.unreachable") from error
         except httpx2.TimeoutException as error:
             text = f"{self.shown} was silent for {self.silence_timeout_s:g} s"
             raise ProviderFailure(text, "model.timeout") from error
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            text = f"the connection to {self.shown} was lost: {_reason(error)}"
+            text = f"the connection to {self.shown} was lost: {said(error)}"
             raise ProviderFailure(text, "model.connection_lost") from error
 
     async def aclose(self) -> None:
@@ -107,11 +110,12 @@ class Server:
             return self._given
         token = current_token()
         if self._own is None or self._own[0] != token:
-            from httpx2 import AsyncClient
+            from httpx2 import AsyncClient, Limits
 
             # The environment's proxy has a loopback of its own: this one is reached without it.
             is_here = urlsplit(self.base_url).hostname in LOOPBACK
-            self._own = (token, AsyncClient(trust_env=not is_here))
+            limits = Limits(max_connections=None, max_keepalive_connections=0)
+            self._own = (token, AsyncClient(trust_env=not is_here, limits=limits))
         return self._own[1]
 
     def _timeout(self) -> "Timeout":
@@ -124,10 +128,6 @@ class Server:
         """The path goes before the query of a base address that has one (Azure's version)."""
         base, mark, query = self.base_url.partition("?")
         return f"{base.rstrip('/')}{path}{mark}{query}"
-
-
-def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
 
 
 def shown_address(url: str) -> str:
@@ -181,20 +181,22 @@ async def unless_interrupted(
     failure: Exception | None = None
     is_finished = False
 
-    async with anyio.create_task_group() as tasks:
-
-        async def watch() -> None:
-            while not is_interrupted():  # noqa: ASYNC110 (it is a flag, and nobody sets an event)
-                await anyio.sleep(POLL_S)
-            tasks.cancel_scope.cancel()
-
-        tasks.start_soon(watch)
-        try:
-            await work()
-            is_finished = True
-        except Exception as error:  # carried out of the group, which would wrap it
-            failure = error
+    async def watch() -> None:
+        while not is_interrupted():  # noqa: ASYNC110 (it is a flag, and nobody sets an event)
+            await anyio.sleep(POLL_S)
         tasks.cancel_scope.cancel()
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            try:
+                await work()
+                is_finished = True
+            except Exception as error:  # carried out of the group, which would wrap it
+                failure = error
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as errors:  # of a Ctrl-C, which a caller expects bare
+        raise leaf(errors) from None
     if failure is not None:
         raise failure
     return not is_finished

@@ -12,6 +12,7 @@ import select
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal
@@ -45,6 +46,8 @@ class Reply:
     """How the end of the body is told. With `close`, a broken body looks like a whole one."""
     raw: bytes | None = None
     """Sent instead of head and body."""
+    keeps_open: bool = False
+    """The connection stays open for a next request, after a body with a proper end."""
 
     def pieces(self) -> Iterator[bytes]:
         drips = range(self.drip, len(self.body), self.drip) if self.drip else ()
@@ -85,13 +88,16 @@ def chat_stream(text: str, finish: str = "stop") -> bytes:
 class WireServer:
     """Answers requests in the order in which they come; a context manager.
 
-    `requests` holds what was received, `hangups` how many clients left before the end. When the
-    script is empty it answers 500.
+    `requests` holds what was received, `hangups` how many clients left before the end,
+    `connections` how many came, `open_connections` how many are there now. When the script is empty
+    it answers 500.
     """
 
     def __init__(self, replies: Iterable[Reply | bytes] = ()) -> None:
         self.requests: list[WireRequest] = []
         self.hangups = 0
+        self.connections = 0
+        self.open_connections = 0
         self.closing = threading.Event()
         self._replies: deque[Reply] = deque()
         self._lock = threading.Lock()
@@ -139,6 +145,17 @@ class WireServer:
         with self._lock:
             self.hangups += 1
 
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        with self._lock:
+            self.connections += 1
+            self.open_connections += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.open_connections -= 1
+
 
 class _Listener(ThreadingHTTPServer):
     request_queue_size = 128  # with the default of 5, the sixth at once waits a second
@@ -153,16 +170,23 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     server: _Listener
 
+    def handle(self) -> None:
+        with self.server.script.connected(), suppress(ConnectionError):
+            super().handle()
+
     def do_POST(self) -> None:
         size = int(self.headers.get("content-length", "0"))
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = WireRequest(self.command, self.path, headers, self.rfile.read(size))
         script = self.server.script
+        reply = script.take(request)
+        if not reply.keeps_open:
+            self.close_connection = True
         try:
-            self._answer(script.take(request))
+            self._answer(reply)
         except OSError:
             script.hang_up()
-        self.close_connection = True
+            self.close_connection = True
 
     def do_GET(self) -> None:
         self.do_POST()
@@ -189,7 +213,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
 
     def _head(self, reply: Reply) -> bytes:
-        lines = {"content-type": reply.content_type, "connection": "close", **reply.headers}
+        connection = "keep-alive" if reply.keeps_open else "close"
+        lines = {"content-type": reply.content_type, "connection": connection, **reply.headers}
         if reply.framing == "chunked":
             lines["transfer-encoding"] = "chunked"
         elif reply.framing == "length":

@@ -6,9 +6,11 @@ import threading
 import time
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 import effects.writer
+from effects.interpreter import soon
 from effects.ports import OutputSink
 from effects.tools.function import tool
 from nachalnik import ContextItem
@@ -333,14 +335,22 @@ def test_ctrl_c_tells_a_thread_to_stop_and_its_end_is_recorded(backend):
     slow = Sleeper()
     k = kernel(calls("slow"), tools=[slow.tool])
 
+    tokens = []
+
+    async def main():
+        tokens.append(anyio.lowlevel.current_token())
+        await k.turn()
+
     def ctrl_c():
         slow.began.wait(5)
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+        soon(tokens[0], int)  # a signal just before asyncio sleeps is seen when it wakes
 
     thread = threading.Thread(target=ctrl_c)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        anyio.run(k.turn, backend=backend)
+        anyio.run(main, backend=backend)
     thread.join()
     assert [one.call for one in k.unanswered_calls()] == ["c1"]
     assert slow.sink.is_interrupted()

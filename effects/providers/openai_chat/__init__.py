@@ -7,6 +7,7 @@ decode.py     chunks, or a whole body, as an answer; its parts:
   reasoning.py  reasoning beside the content
   thinking.py   reasoning inside the content
   usage.py      what it cost
+bodies.py     answers that are no stream, and what came in their place
 failures.py   what a refusal means
 provider.py   both ends put together over HTTP
 """

@@ -19,6 +19,7 @@ from effects.providers.openai_chat.pieces import Mender, as_dict, as_list, as_st
 from effects.providers.openai_chat.reasoning import Reasoning
 from effects.providers.openai_chat.thinking import ThinkingSplitter, split_at_lone_closer
 from effects.providers.openai_chat.usage import merged, usage_in
+from effects.providers.secrets import NO_SECRETS, Secrets
 from reducers.vocabulary.content import Text, ToolCall
 from reducers.vocabulary.errors import TooLong
 from reducers.vocabulary.json import NULL
@@ -33,11 +34,9 @@ STOPS = {
     "content_filter": "refusal",
 }
 BAD_ANSWER = "model.bad_answer"
-QUOTE_MAX = 200
-"""Characters of a bad line that are repeated in a failure."""
 
 
-def parse_chunk(data: str) -> object:
+def parse_chunk(data: str, secrets: Secrets = NO_SECRETS) -> object:
     """The value of one data line. Raises `ProviderFailure` (`model.bad_stream`)."""
     try:
         return msgspec.json.decode(data)
@@ -46,7 +45,7 @@ def parse_chunk(data: str) -> object:
     try:
         return json.loads(data, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        quote = data if len(data) <= QUOTE_MAX else data[:QUOTE_MAX] + "..."
+        quote = secrets.quote(data)
         raise _bad_stream(f"a line of the stream is not JSON ({error}): {quote!r}") from None
 
 
@@ -62,11 +61,18 @@ class ChatDecoder:
     """Feed it chunks in order, `done()` for `[DONE]`, then ask `finish()` once.
 
     `thinking_in_content` looks for `<think>` where no reasoning field came; `where` names the
-    server in failures.
+    server in failures, and `secrets` are what they never repeat.
     """
 
-    def __init__(self, *, thinking_in_content: bool = True, where: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        thinking_in_content: bool = True,
+        where: str = "",
+        secrets: Secrets = NO_SECRETS,
+    ) -> None:
         self.where = where
+        self.secrets = secrets
         self._thinking_in_content = thinking_in_content
         self._content, self._refusing = Mender(), Mender()
         self._splitter = ThinkingSplitter()
@@ -114,7 +120,8 @@ class ChatDecoder:
 
     def _take(self, chunk: object) -> Iterator[Delta]:
         if not isinstance(chunk, dict):
-            raise _bad_stream(f"a chunk of the stream is no object: {json_text(chunk)[:QUOTE_MAX]}")
+            quote = self.secrets.quote(json_text(chunk))
+            raise _bad_stream(f"a chunk of the stream is no object: {quote}")
         choice = _first_choice(chunk)
         self._raise_error(chunk, choice)
         usage = usage_in(chunk, choice)
@@ -144,7 +151,7 @@ class ChatDecoder:
             raise self._failed(chunk)
 
     def _failed(self, body: object) -> Exception:
-        return failure_of(None, body, where=self.where)
+        return failure_of(None, body, where=self.where, secrets=self.secrets)
 
     def _has_begun(self) -> bool:
         return bool(self._said or self._thought or self._calls.drafts)
@@ -275,7 +282,7 @@ def feed_body(decoder: ChatDecoder, body: object) -> list[Delta]:
             deltas += decoder.feed(chunk)
     if not decoder.has_choice:
         text = f"the answer of {decoder.where or 'the server'} is no chat completion: "
-        raise ProviderFailure(text + json_text(body)[:QUOTE_MAX], BAD_ANSWER)
+        raise ProviderFailure(text + decoder.secrets.quote(json_text(body)), BAD_ANSWER)
     return deltas + decoder.done()
 
 

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple, TypeGuard
 from effects.ports import ProviderFailure
 from effects.providers.openai_chat.pieces import as_dict, as_str
 from effects.providers.openai_chat.usage import TOKENS_MAX
+from effects.providers.secrets import NO_SECRETS, Secrets
 from reducers.vocabulary.errors import TooLong
 from reducers.vocabulary.json import NotJson, parse
 from reducers.vocabulary.models import Overrun
 from reducers.vocabulary.text import mend
 
-QUOTE_MAX = 600
-"""Characters of a server's words that are repeated in a failure."""
+SENTENCE_MAX = 600
+"""Characters of a server's own account that are repeated in a failure: it is the reason, and an
+aggregator's has its upstream's inside."""
 WAIT_MAX_S = 60.0
 """A server that asks for a longer wait is not busy: something is used up."""
 
@@ -150,10 +152,14 @@ class Said(NamedTuple):
 
 
 def failure_of(
-    status: int | None, body: object, retry_after_s: float | None = None, where: str = ""
+    status: int | None,
+    body: object,
+    retry_after_s: float | None = None,
+    where: str = "",
+    secrets: Secrets = NO_SECRETS,
 ) -> ProviderFailure | TooLong:
     """The failure to raise. `body` is a JSON value or text; `where` names the server for people."""
-    said = read_error(body)
+    said = read_error(body, secrets)
     if status is None or status < 400:
         status = said.status
     wait = retry_after_s if retry_after_s is not None else _wait_in(said.sentence)
@@ -166,7 +172,7 @@ def failure_of(
     return Refused(text, code, status, wait)
 
 
-def read_error(body: object) -> Said:
+def read_error(body: object, secrets: Secrets = NO_SECRETS) -> Said:
     """Find the error in whatever shape it came: OpenAI's, Google's list, FastAPI's, a plain text.
 
     An aggregator's own sentence only says that somebody failed; the upstream's is in `metadata`.
@@ -174,7 +180,7 @@ def read_error(body: object) -> Said:
     if isinstance(body, list):
         body = body[0] if body else {}
     if not isinstance(body, dict):
-        return Said(_short(as_str(body)), (), None, {})
+        return Said(_short(as_str(body), secrets), (), None, {})
     outer = body.get("error") or body
     error = as_dict(outer)
     sentences = [as_str(outer), *_sentences(error)]
@@ -186,8 +192,9 @@ def read_error(body: object) -> Said:
     codes = [one.get("code") for one in holders]
     numbers = [_as_number(code) for code in codes]
     status = next((n for n in numbers if type(n) is int and 400 <= n < 600), None)
-    sentence = ": ".join(dict.fromkeys(_short(one) for one in sentences if one))
-    return Said(_short(sentence), tuple([word for word in words if word]), status, error)
+    sentence = ": ".join(dict.fromkeys(_short(one, secrets) for one in sentences if one))
+    words = [secrets.quote(mend(word)[0]) for word in words if word]
+    return Said(_short(sentence, secrets), tuple(words), status, error)
 
 
 def _as_number(code: object) -> object:
@@ -276,6 +283,5 @@ def _wait_in(sentence: str) -> float | None:
     return float(match[1]) * unit
 
 
-def _short(text: str) -> str:
-    text = " ".join(mend(text)[0].split())
-    return text if len(text) <= QUOTE_MAX else text[:QUOTE_MAX] + "..."
+def _short(text: str, secrets: Secrets) -> str:
+    return secrets.quote(" ".join(mend(text)[0].split()), SENTENCE_MAX)

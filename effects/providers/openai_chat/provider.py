@@ -18,6 +18,7 @@ from effects.providers.openai_chat.bodies import (
 from effects.providers.openai_chat.decode import BAD_ANSWER, ChatDecoder, feed_body, parse_chunk
 from effects.providers.openai_chat.encode import REASONING_FIELDS, encode_request
 from effects.providers.openai_chat.failures import failure_of
+from effects.providers.secrets import secrets_in
 from effects.providers.sse import EventReader
 from reducers.vocabulary.errors import InvalidInput, TooLong
 from reducers.vocabulary.json import Json
@@ -34,8 +35,6 @@ ACCEPT = f"{EVENT_STREAM}, application/json"
 BODY_MAX = 64 * 2**20
 REFUSAL_MAX = 2**20
 """Bytes of a whole body, and of one that only says why not."""
-SECRET_MIN = 8
-"""A shorter header value is a word, and replacing it would garble sentences."""
 AFTER_END_S = 10.0
 """How long a report of the cost is waited for once the answer is whole."""
 STREAM_MAX = 256 * 2**20
@@ -80,9 +79,6 @@ class OpenAIChatProvider:
         sent = {"authorization": f"Bearer {key}"} if key else {}
         for header, value in (headers or {}).items():
             sent[header] = _checked(f"the header {header!r}", value)
-        self._secrets = [
-            value for value in (key, *(headers or {}).values()) if len(value) >= SECRET_MIN
-        ]
         self._server = Server(
             base_url,
             sent,
@@ -90,6 +86,7 @@ class OpenAIChatProvider:
             silence_timeout_s=silence_timeout_s,
             http=http,
         )
+        self._secrets = secrets_in(base_url, sent.values())
 
     def __repr__(self) -> str:
         return f"OpenAIChatProvider({self.model!r}, base_url={self._server.shown!r})"
@@ -118,7 +115,9 @@ class OpenAIChatProvider:
         """
         body = self.render(request).encode("utf-8", "replace")
         decoder = ChatDecoder(
-            thinking_in_content=self.thinking_in_content, where=self._server.shown
+            thinking_in_content=self.thinking_in_content,
+            where=self._server.shown,
+            secrets=self._secrets,
         )
 
         async def exchange() -> None:
@@ -157,12 +156,12 @@ class OpenAIChatProvider:
         body: object = f"a body in the encoding {encoding!r}"
         if not is_encoded:
             with self._server.failures():
-                body = read_refusal(await read_body(answer, REFUSAL_MAX))
+                body = read_refusal(await read_body(answer, REFUSAL_MAX), self._secrets)
         if answer.is_redirect:
             text = f"{self._server.shown} moved: use {_target(answer)} as the base address"
             raise ProviderFailure(text, "model.moved")
         wait = retry_after_s(answer.headers)
-        raise failure_of(answer.status_code, body, wait, self._server.shown)
+        raise failure_of(answer.status_code, body, wait, self._server.shown, self._secrets)
 
     async def _read_whole(
         self, answer: "Response", decoder: ChatDecoder, deltas: DeltaSink
@@ -173,7 +172,7 @@ class OpenAIChatProvider:
         if is_event_stream(body):
             await self._read_stream(_as_stream(answer, body), decoder, deltas)
             return
-        value, mended = read_json(body, self._server.shown)
+        value, mended = read_json(body, self._server.shown, self._secrets)
         deltas.mended += mended
         for delta in feed_body(decoder, value):
             deltas.send(delta)
@@ -213,10 +212,11 @@ class OpenAIChatProvider:
         return ""
 
     def _take_out_secrets(self, failure: ProviderFailure | TooLong) -> None:
-        """Servers repeat what they were sent; what they were sent must not reach a log."""
-        text = str(failure)
-        for secret in self._secrets:
-            text = text.replace(secret, "[secret]")
+        """Servers repeat what they were sent; what they were sent must not reach a log.
+
+        Where their words are cut this was done before; here it is done for those that are not.
+        """
+        text = self._secrets.hide(str(failure))
         failure.args = (text,)
         if isinstance(failure, TooLong):
             failure.said = text
@@ -227,12 +227,12 @@ def _decoded(event: "ServerSentEvent", reader: EventReader, decoder: ChatDecoder
     if data.startswith("[") and "".join(data.split()) == "[DONE]":
         return decoder.done()
     try:
-        chunk = parse_chunk(data)
+        chunk = parse_chunk(data, decoder.secrets)
     except ProviderFailure:
         if reader.at_end:
             return []  # the beginning of a line: the stream was cut in the middle of it
         if event.event == "error":
-            raise failure_of(None, data, where=decoder.where) from None
+            raise failure_of(None, data, where=decoder.where, secrets=decoder.secrets) from None
         raise
     if event.event == "error" and not (isinstance(chunk, dict) and "error" in chunk):
         chunk = {"error": chunk}

@@ -1,10 +1,13 @@
 """Refusals in the words of many servers, sorted."""
 
+import math
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from effects.providers.openai_chat.failures import QUOTE_MAX, failure_of, read_error
+from effects.providers.openai_chat.bodies import retry_after_s
+from effects.providers.openai_chat.failures import SENTENCE_MAX, failure_of, read_error
 from reducers.vocabulary.errors import TooLong
 
 OVERFLOWS = [
@@ -135,7 +138,7 @@ def test_a_failure_says_where_what_and_what_to_do():
 
 def test_a_long_sentence_is_shortened():
     failure = failure_of(500, {"error": {"message": "x" * 100_000}})
-    assert len(str(failure)) < QUOTE_MAX + 100
+    assert len(str(failure)) < SENTENCE_MAX + 100
 
 
 @pytest.mark.parametrize(
@@ -163,3 +166,24 @@ def test_a_wait_in_the_sentence_is_read(sentence, wait):
 def test_any_body_is_some_failure(status, body):
     str(failure_of(status, body)).encode()
     assert read_error(body)
+
+
+@st.composite
+def dates(draw):
+    """Dates as a head has them, some of them of no calendar."""
+    day, year = draw(st.integers(0, 32)), draw(st.integers(0, 10**12) | st.integers(0, 3000))
+    zone = draw(
+        st.sampled_from(["GMT", "+0000", "-0000", "EST"]) | st.integers().map("{:+05}".format)
+    )
+    return f"Fri, {day:02} Jan {year:04} {draw(st.integers(0, 25)):02}:00:00 {zone}"
+
+
+@given(
+    st.sampled_from(["retry-after", "retry-after-ms"]),
+    dates() | st.text() | st.from_regex(r"[0-9.,:+-]{1,20}"),
+)
+@example("retry-after", "Fri, 01 Jan 2010 00:00:00 +99999999999999999")
+@example("retry-after", "01 Jan 99999999999 00:00:00 GMT")
+def test_any_wait_in_a_head_is_a_number_or_none(name, value):
+    wait = retry_after_s({name: value})
+    assert wait is None or 0 <= wait < math.inf
