@@ -16,7 +16,7 @@ from reducers.vocabulary.inputs import DriverLeft, Input, ToolSettled
 class Debts:
     def __init__(self, commit: Callable[[Input], object]) -> None:
         self._commit = commit
-        self._owed: list[Input] = []
+        self.owed: list[Input] = []
         self._kept: list[Input] = []
 
     def keep(self, answer: ToolSettled) -> None:
@@ -24,29 +24,29 @@ class Debts:
         self._kept.append(answer)
 
     def owe(self, answer: ToolSettled) -> None:
-        self._owed.append(answer)
+        self.owed.append(answer)
         self.try_to_pay()
 
     def leave(self, is_busy: bool) -> None:
         """A driver is gone; from a busy loop, which has to be told once."""
-        if is_busy and not any(isinstance(one, DriverLeft) for one in self._owed):
-            self._owed.append(DriverLeft())
-        self._owed += self._kept
+        if is_busy and not any(isinstance(one, DriverLeft) for one in self.owed):
+            self.owed.append(DriverLeft())
+        self.owed += self._kept
         self._kept = []
         self.try_to_pay()
 
     def pay(self) -> None:
         """Commit it all, oldest first. Raises `LogError`, and then owes what is left."""
-        while self._owed:
-            input = self._owed[0]
+        while self.owed:
+            input = self.owed[0]
             try:
                 self._commit(input)
             except NotRecordable as problem:
                 # What cannot be written must not stand in the way of everything else.
                 if isinstance(input, ToolSettled):
-                    self._owed[0] = ToolSettled(input.effect, unrecordable(problem))
+                    self.owed[0] = ToolSettled(input.effect, unrecordable(problem))
                     continue
-            del self._owed[0]
+            del self.owed[0]
 
     def try_to_pay(self) -> None:
         """Pay what can be paid now; the rest is paid before the next commit, or the log is done."""

@@ -7,6 +7,7 @@ runs under another scheduler by replacing this file.
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,9 @@ from reducers.vocabulary.models import Delta
 from reducers.vocabulary.phases import Idle, Phase, Ready, is_busy
 
 IDLE = Idle()
+SHARE_S = 0.001
+"""Longest time in which others in the event loop get no turn, but for one answer that takes longer:
+a pass of the loop costs a fiftieth of a round."""
 Works = tuple[tuple[Effect, Work], ...]
 Answer = tuple[Input, Exception | SystemExit | None]
 """What settles an effect, and the exception behind a failure, for the caller."""
@@ -112,7 +116,8 @@ class Interpreter:
     def apply(self, input: Input) -> Applied:
         """Commit one input; effects of the outside world stay with whoever drives the loop."""
         with self.writer.lock:
-            self._debts.pay()
+            if self._debts.owed:
+                self._debts.pay()
             asked = self._asked_of_code() if isinstance(input, CancelTurn) else ()
             applied = self._commit(input)
         for notice in applied.notices:
@@ -191,6 +196,7 @@ class Interpreter:
         running = self._running
         with anyio.CancelScope() as scope:  # a cancel of the turn ends here: it is closed already
             alone = _Running(scope)
+            shared_at = time.monotonic()
             while works:
                 if len(works) > 1:
                     works = await self._many(drive, works)
@@ -202,9 +208,10 @@ class Interpreter:
                     works = await self._one(drive, effect, work)
                 finally:
                     running.pop(effect.id, None)
-                if type(effect) is CallModel:
+                if type(effect) is CallModel and time.monotonic() - shared_at >= SHARE_S:
                     # A provider and tools that never wait must not keep the others from running.
                     await anyio.lowlevel.checkpoint()
+                    shared_at = time.monotonic()
                 else:  # a driver that was cancelled meanwhile starts nothing more
                     await anyio.lowlevel.checkpoint_if_cancelled()
         if scope.cancel_called:

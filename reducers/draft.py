@@ -52,13 +52,15 @@ class Draft:
         state = self.state
         if type(event) in NUMBERED:
             # The event was made to be said: nobody else has it yet, so it is filled in, not copied.
-            force_setattr(event, "seq", state.last_seq + 1)
+            seq = state.last_seq + 1
+            force_setattr(event, "seq", seq)
+            force_setattr(state, "last_seq", seq)
             loop = state.loop
             if self.by_loop and (loop.is_open or _has_work(state)):
                 claims = type(event) is StateChanged and is_busy(event.to)
                 force_setattr(event, "turn", loop.turn)
                 force_setattr(event, "step", loop.step + claims)
-        happen(state, (event,))
+        happen(state, event, state.position + 1)
         self.events.append(event)
 
     def announce(self) -> int:

@@ -145,12 +145,11 @@ class LinearProjector:
         return Text(f"[... {item.note or self.elision} ...]")
 
     def _result(self, item: ContextItem, kind: ToolResult, verdict: Verdict) -> Piece:
-        name = f"the result of call {quoted(kind.call)} ({kind.tool}, item {item.id})"
         if verdict == SECOND:
-            repair = f"{name} was left out: the call already has a result"
+            repair = f"{_named(item, kind)} was left out: the call already has a result"
             return Piece(item, verdict, None, "a second result for one call", (repair,))
         if verdict == ORPHAN:
-            repair = f"{name} was left out: its call is not in the projection"
+            repair = f"{_named(item, kind)} was left out: its call is not in the projection"
             return Piece(item, verdict, None, "an orphaned tool result", (repair,))
         message = Message(
             "tool",
@@ -249,6 +248,10 @@ def _is_plain(item: ContextItem, kind: AssistantMessage) -> bool:
     if type(item.content) is Blocks or kind.reasoning is not None:
         return False
     return bool(kind.tool_calls) or item.content != EMPTY
+
+
+def _named(item: ContextItem, kind: ToolResult) -> str:
+    return f"the result of call {quoted(kind.call)} ({kind.tool}, item {item.id})"
 
 
 def _dropped(call: ToolCall, item: ContextItem) -> str:

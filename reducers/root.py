@@ -48,13 +48,13 @@ def _advance(draft: Draft) -> None:
             except Exception as error:
                 # A projector or counter of the user's; the answer that was absorbed stays recorded.
                 fail_step(draft, error)
-            if draft.fault is not None:
-                fault, draft.fault = draft.fault, None
-                fail_step(draft, fault)
             if len(events) > said:
                 break
         else:
             return
+        if draft.fault is not None:
+            fault, draft.fault = draft.fault, None
+            fail_step(draft, fault)
         spoken.append(rule.__name__)
         if len(spoken) > ROUNDS_MIN:
             _refuse_endless(draft, spoken)

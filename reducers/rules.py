@@ -193,13 +193,13 @@ def run_calls(draft: Draft) -> None:
     state = draft.state
     phase = state.loop.phase
     assert isinstance(phase, Executing)
-    calls = calls_machine.of_execution(state.calls, phase.calls)
     waiting = []
-    for call in calls:
-        if call.status == "running":
-            return
-        if call.status in ("prepared", "answered"):
-            waiting.append(call)
+    for call in state.calls.batch:
+        if call.id in phase.calls:
+            if call.status == "running":
+                return
+            if call.status in ("prepared", "answered"):
+                waiting.append(call)
     if not waiting:
         draft.enter(Idle())
         return

@@ -5,7 +5,7 @@ of a neighbour (`JOINT`). Adding an event is one line in the table of a machine;
 keys of `TABLE` against the union `Event`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -179,28 +179,31 @@ NUMBERED = frozenset(RecordedEvent.__args__)
 def evolve(state: State, event: Event) -> State:
     """Apply one event. Total over every tag ever written; judges nothing."""
     after = replace(state)
-    happen(after, (event,))
+    happen(after, event, state.position + 1)
+    _number(after, (event,))
     return after
 
 
-def fold(state: State, events: Iterable[Event]) -> State:
+def fold(state: State, events: Sequence[Event]) -> State:
     """Apply the events of exactly one commit, and count it."""
     after = replace(state)
-    happen(after, events)
-    force_setattr(after, "position", state.position + 1)
+    here = state.position + 1
+    for event in events:
+        happen(after, event, here)
+    _number(after, events)
+    force_setattr(after, "position", here)
     return after
 
 
-def happen(state: State, events: Iterable[Event]) -> None:
-    """Apply events in place: only for a state that nobody else has yet."""
-    here = state.position + 1
-    seq = 0
-    for event in events:
-        kind = type(event)
-        for field, change, is_joint in PLAN[kind]:
-            part = state if is_joint else getattr(state, field)
-            force_setattr(state, field, change(part, event, here))
-        if kind in NUMBERED:
-            seq = event.seq or seq  # type: ignore[union-attr]
-    if seq:
-        force_setattr(state, "last_seq", seq)
+def happen(state: State, event: Event, here: int) -> None:
+    """Apply an event in place, but for its number: only for a state that nobody else has yet."""
+    for field, change, is_joint in PLAN[type(event)]:
+        part = state if is_joint else getattr(state, field)
+        force_setattr(state, field, change(part, event, here))
+
+
+def _number(state: State, events: Sequence[Event]) -> None:
+    for event in reversed(events):
+        if type(event) in NUMBERED and event.seq:  # type: ignore[union-attr]
+            force_setattr(state, "last_seq", event.seq)  # type: ignore[union-attr]
+            return

@@ -56,7 +56,8 @@ class BytesPerToken:
         return self._bytes(schema)
 
     def _bytes(self, text: str) -> int:
-        return -(-byte_len(text) // self.bytes_per_token)
+        size = len(text) if text.isascii() else byte_len(text)
+        return -(-size // self.bytes_per_token)
 
     def _call(self, call: ToolCall) -> int:
         extra = 0 if call.extra == NULL else self._bytes(call.extra)
