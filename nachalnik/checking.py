@@ -17,7 +17,7 @@ from effects.logs.contents import ContentFolder, is_digest
 from effects.logs.lines import open_file
 from effects.logs.port import LogDamaged, LogMissing, LogUnreadable
 from effects.logs.scan import LogView, check_log, read_log
-from effects.logs.syscalls import SYSCALLS, let_go, reason_of
+from effects.logs.syscalls import SYSCALLS, let_go, read_file, reason_of
 from effects.replay import initial_of
 from nachalnik.redrawing import RequestsAgain
 from reducers.codec import (
@@ -159,7 +159,11 @@ class _Walk:
             return None
         self.commits += 1
         self.events += len(commit.events)
-        self._compare(header, before, commit, after)
+        try:
+            self._compare(header, before, commit, after)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            self._find("fold", f"position {after.position} folds to what cannot be used: {said}")
         return after
 
     def _compare(self, header: Header, before: State, commit: Commit, after: State) -> None:
@@ -190,12 +194,9 @@ class _Walk:
         self._named.add(digest)
         try:
             return self._folder.read(digest)
-        except LogDamaged as damage:
-            reason = damage.reason
-        except OSError as error:
-            reason = reason_of(error)
-        self._lost.add(digest)
-        self._find("content", f"{digest}: {reason}")
+        except (LogDamaged, LogUnreadable) as problem:
+            self._lost.add(digest)
+            self._find("content", f"{digest}: {problem.reason}")
         return LOST
 
     def add_content(self, text: str) -> None:
@@ -259,9 +260,9 @@ class _Walk:
 def _is_foreign(name: str) -> bool:
     """A cache of another version, which is ignored and no damage."""
     try:
-        with open(name, "rb") as file:
-            head = msgspec.json.decode(file.readline(), type=CacheHead)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        line = read_file(SYSCALLS, name).partition(b"\n")[0]
+        head = msgspec.json.decode(line, type=CacheHead)
+    except (OSError, ValueError, RecursionError):
         return False
     return head.state_cache != CACHE_FORMAT or head.fingerprint != FINGERPRINT
 

@@ -64,6 +64,7 @@ from reducers.vocabulary.inputs import (
     SessionOpened,
 )
 from reducers.vocabulary.phases import Phase, name_of
+from reducers.vocabulary.text import mend
 
 MADE_BY = f"nachalnik {__version__}"
 CACHE_EVERY = 256
@@ -126,7 +127,8 @@ class Kernel(Observation, PartsFace, ContextFace, QuestionsFace):
             name = Path(path).name.removesuffix(".jsonl")
             if config is not None and config.session_name is not None:
                 name = config.session_name
-            header = Header(secrets.token_hex(8), name, None, MADE_BY)
+            # A name of the system may hold bytes that are no text; the file keeps them.
+            header = Header(secrets.token_hex(8), mend(name)[0], None, MADE_BY)
             try:
                 log = FileLog.create(path, encode_header(header), durability)
             except LogExists:  # another opening has begun it since
@@ -196,8 +198,8 @@ class Kernel(Observation, PartsFace, ContextFace, QuestionsFace):
         counter: TokenCounter | None,
         clock: Callable[[], int],
     ) -> None:
-        cached = log.cached_position
         state = restore(log)
+        cached = log.cached_position  # 0 where the state in the cache was of no use
         if state.position == 0:
             self._start(log, projector, counter, clock, state)
             self._begin(config or Config())

@@ -6,6 +6,7 @@ own, by digest. A fold needs neither: it reads the events alone.
 """
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -99,10 +100,10 @@ _LINE_ENDS = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "
 
 
 def decode_header(value: bytes) -> Header:
-    """Raises `UnreadableHeader`."""
+    """Raises `UnreadableHeader`, and nothing else whatever the bytes are."""
     try:
         return _headers.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except Exception as error:  # nesting too deep for the decoder is a RecursionError
         raise UnreadableHeader(f"line 1: the header cannot be read: {error}") from error
 
 
@@ -306,19 +307,25 @@ def _stored(content: AnyContent, contents: Contents) -> AnyContent:
 
 
 def decode_stored(value: bytes, load: Loader | None = None) -> StoredCommit:
-    """A commit with its events whole and its input still raw: all that a fold needs."""
+    """A commit with its events whole and its input still raw: all that a fold needs.
+
+    Raises `UnreadableCommit` whatever the bytes are, and what `load` raises of its own: another
+    `KernelError`, OSError.
+    """
     try:
         stored = _commits.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        events = _whole_events(stored.events, load)
+    except (KernelError, OSError):
+        raise
+    except Exception as error:
         raise UnreadableCommit(_why(value, error)) from error
-    events = _whole_events(stored.events, load)
     if events is not stored.events:
         stored = replace(stored, events=events)
     return stored
 
 
 def decode_commit(value: bytes, load: Loader | None = None) -> Commit:
-    """A whole commit, equal to the one that was encoded."""
+    """A whole commit, equal to the one that was encoded. Raises what `decode_stored` raises."""
     stored = decode_stored(value, load)
     return Commit(
         stored.at,
@@ -336,7 +343,9 @@ def decode_input(
         plain = msgspec.json.decode(raw)
         _thick(plain, events, load)
         return msgspec.convert(plain, Input)  # type: ignore[no-any-return]
-    except msgspec.MsgspecError as error:
+    except (KernelError, OSError):
+        raise
+    except Exception as error:
         raise UnreadableCommit(f"position {position}: its input cannot be read: {error}") from error
 
 
@@ -351,7 +360,7 @@ def _thick(plain: dict[str, Any], events: tuple[Event, ...], load: Loader | None
             if not isinstance(value, dict):
                 continue
             place = value.get("held")
-            if isinstance(place, int) and len(value) == 1 and place < len(events):
+            if isinstance(place, int) and len(value) == 1 and 0 <= place < len(events):
                 held_by = holders.get(type(events[place]))
                 held = None if held_by is None else held_by(events[place])
                 part[name] = msgspec.to_builtins(held)
@@ -382,8 +391,9 @@ def _resolved(events: tuple[Event, ...], load: Loader | None) -> tuple[Event, ..
     for place, event in enumerate(events):
         content = content_in(event)
         if type(content) is Held and isinstance(content.by, int):
-            held = content_in(whole[content.by])
-            assert held is not None
+            held = content_in(whole[content.by]) if 0 <= content.by < place else None
+            if held is None:
+                raise ValueError(f"event {place} is held by event {content.by}, which cannot be")
             whole[place] = with_content(event, held)
         elif type(content) is Stored:
             whole[place] = with_content(event, _loaded(content, load))
@@ -396,7 +406,13 @@ def _resolved(events: tuple[Event, ...], load: Loader | None) -> tuple[Event, ..
 def _loaded(stored: Stored, load: Loader | None) -> AnyContent:
     if load is None:
         raise UnreadableCommit(f"the content {stored.digest} stands in a file that is not at hand")
-    return _content.decode(load(stored.digest))
+    content = _content.decode(load(stored.digest))
+    if type(content) is Held or type(content) is Stored:
+        raise ValueError(f"the file of the content {stored.digest} names another content")
+    return content
+
+
+_BEGINNING = re.compile(rb'\{"at":[^,]{1,32},"position":(\d{1,18}),')
 
 
 def _why(value: bytes, error: Exception) -> str:
@@ -406,7 +422,9 @@ def _why(value: bytes, error: Exception) -> str:
         position = plain["position"]
         tags = [event["tag"] for event in plain["events"]]
     except Exception:
-        return f"a commit is not what this version writes: {error}"
+        begun = _BEGINNING.match(value)
+        where = "a commit" if begun is None else f"position {int(begun[1])}"
+        return f"{where}: it is not what this version writes: {error}"
     known = {str(kind.__struct_config__.tag) for kind in Event.__args__}
     unknown = next((tag for tag in tags if tag not in known), None)
     if unknown is not None:

@@ -12,7 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from effects.logs.lines import Place
-from effects.logs.syscalls import Syscalls, let_go, read_range, reason_of, replace_file
+from effects.logs.syscalls import (
+    Syscalls,
+    let_go,
+    open_side,
+    read_range,
+    reason_of,
+    replace_file,
+)
 from reducers import chain as chains
 
 CACHE_FORMAT: Final = 1
@@ -79,7 +86,7 @@ def read_cache(
     Reads the cache and one line of the log: the one whose chain the cache claims to stand behind.
     """
     try:
-        fd = calls.open(cache_file(path), os.O_RDONLY)
+        fd = open_side(calls, cache_file(path), os.O_RDONLY)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -116,7 +123,7 @@ def _head_of(line: bytes, fingerprint: str) -> CacheHead:
     try:
         head = _decoder.decode(line)
         head.place  # noqa: B018 - a chain that is no hexadecimal is refused here
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CacheRefused("its first line cannot be read") from None
     if head.state_cache != CACHE_FORMAT:
         raise CacheRefused(f"it has format {head.state_cache}; this version reads {CACHE_FORMAT}")

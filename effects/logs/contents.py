@@ -8,11 +8,13 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from effects.logs.port import LogDamaged
+from effects.logs.port import LogDamaged, LogUnreadable
 from effects.logs.syscalls import (
+    NotAFile,
     Syscalls,
     let_go,
     make_folder,
+    open_side,
     read_file,
     read_range,
     reason_of,
@@ -57,7 +59,7 @@ class ContentFolder:
             sync_folder(self._calls, self._folder)
 
     def read(self, digest: str) -> bytes:
-        """One content. Raises `LogDamaged` when it is missing or wrong; OSError."""
+        """One content. Raises `LogDamaged` when it is missing or wrong; `LogUnreadable`."""
         if not is_digest(digest):
             raise LogDamaged(self._folder, None, f"{digest[:40]!r} is not a digest")
         path = self._path(digest)
@@ -65,8 +67,10 @@ class ContentFolder:
             content = read_file(self._calls, path)
         except (FileNotFoundError, NotADirectoryError):
             raise LogDamaged(path, None, "the content is missing") from None
-        except IsADirectoryError:
-            raise LogDamaged(path, None, "a folder stands in the content's place") from None
+        except NotAFile as error:
+            raise LogDamaged(path, None, f"no content: {reason_of(error)}") from None
+        except OSError as error:
+            raise LogUnreadable(path, reason_of(error)) from error
         if (found := digest_of(content)) != digest:
             raise LogDamaged(path, None, f"the content's bytes have another digest, {found}")
         return content
@@ -84,10 +88,8 @@ class ContentFolder:
         for name in filter(is_digest, names):
             try:
                 self.read(name)
-            except LogDamaged as damage:
-                yield damage.path, damage.reason
-            except OSError as error:
-                yield self._path(name), reason_of(error)
+            except (LogDamaged, LogUnreadable) as problem:
+                yield problem.path, problem.reason
 
     def _make_folder(self) -> None:
         make_folder(self._calls, self._folder, is_synced=False)
@@ -104,7 +106,7 @@ class ContentFolder:
         try:
             if self._calls.stat(path).st_size != len(content):
                 return False
-            fd = self._calls.open(path, os.O_RDONLY)
+            fd = open_side(self._calls, path, os.O_RDONLY)
         except OSError:  # what cannot be looked at is replaced
             return False
         try:

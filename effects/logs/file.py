@@ -22,7 +22,15 @@ from effects.logs.contents import ContentFolder
 from effects.logs.lines import Place, Scan
 from effects.logs.opening import MARK_EVERY, Opened, create_log, open_log
 from effects.logs.port import LogDamaged, LogUnreadable, LogUnusable, LogWriteFailed
-from effects.logs.syscalls import SYSCALLS, SyncFailed, Syscalls, reason_of, sync_fd, write_whole
+from effects.logs.syscalls import (
+    SYSCALLS,
+    SyncFailed,
+    Syscalls,
+    culprit,
+    reason_of,
+    sync_fd,
+    write_whole,
+)
 from reducers.chain import frame_commit, has_position
 
 Durability = Literal["fsync", "os", "memory"]
@@ -106,6 +114,8 @@ class FileLog:
         # A process that died may have written without syncing, so the first `sync` is a real one.
         self._synced_size = 0
         self._is_writing = False
+        self._writes = 0
+        """Lines begun, so that a thread that syncs knows of those begun meanwhile."""
         self._refusal: str | None = None
         self._marks = opened.marks
         self._kept = opened.kept
@@ -128,6 +138,7 @@ class FileLog:
             self._store(contents)
         # Any exception that finds its way out from here leaves this standing (rulings.md, R25).
         self._is_writing = True
+        self._writes += 1
         try:
             write_whole(self._write, self._fd, line)
         except OSError as error:
@@ -147,11 +158,15 @@ class FileLog:
     def sync(self) -> None:
         if self._refusal is not None:
             raise LogUnusable(self._refusal, self.path)
+        writes, is_writing = self._writes, self._is_writing  # in this order, before the size
         size = self._size
         if size == self._synced_size:
             return
         try:
-            self._refuse_foreign_hands(size)
+            found = self._size_found(size)
+            # What another thread writes meanwhile is ours, and is looked at by the next sync.
+            if found > size and not is_writing and writes == self._writes:
+                raise OSError(0, f"somebody else wrote to it: it has {found} bytes, not {size}")
             if self._durability == "fsync":
                 sync_fd(self._calls, self._fd)
         except OSError as error:
@@ -199,10 +214,12 @@ class FileLog:
         return self._read(since, self._size, self.position)
 
     def content(self, digest: str) -> bytes:
-        try:
-            return self._contents.read(digest)
-        except OSError as error:
-            raise LogUnreadable(f"{self.path}.d/{digest}", reason_of(error)) from error
+        return self._contents.read(digest)
+
+    def refuse_cache(self, reason: str) -> None:
+        """Note why the state cache this log was opened from is of no use after all."""
+        self.cached_position = 0
+        self.cache_problem = reason
 
     def read_cache(self) -> Cache | None:
         """The state cache this log was opened from; given once, so that its bytes can go."""
@@ -236,7 +253,8 @@ class FileLog:
         except SyncFailed as error:
             raise self._poison(f"a content may be lost: {reason_of(error)}") from error
         except OSError as error:
-            raise LogWriteFailed(f"{self.path}.d", reason_of(error)) from error
+            name = culprit(self._calls, error, self.path) or f"{self.path}.d"
+            raise LogWriteFailed(name, reason_of(error)) from error
 
     def _take_back(self, error: BaseException) -> None:
         """Cut a line written in part off again, or take no more lines."""
@@ -256,13 +274,14 @@ class FileLog:
             return self._refusal
         return _BETWEEN if self._is_writing else "this process is a copy (fork) of its owner"
 
-    def _refuse_foreign_hands(self, size: int) -> None:
-        """Raise OSError when the file is gone or shorter: somebody else cut or replaced it."""
+    def _size_found(self, size: int) -> int:
+        """Of the file now. Raises OSError when it is gone, or shorter: somebody else did that."""
         found = self._calls.fstat(self._fd)
         if found.st_nlink == 0:
             raise OSError(0, "the file was removed or replaced by somebody else")
         if found.st_size < size:
             raise OSError(0, f"somebody else cut the file to {found.st_size} of {size} bytes")
+        return found.st_size
 
     def __enter__(self) -> "FileLog":
         return self

@@ -12,20 +12,31 @@ from datetime import UTC, datetime
 import msgspec
 
 from effects.logs.port import Owner, SessionOwned
-from effects.logs.syscalls import OWN_FILE, Syscalls, let_go, read_file, replace_file
+from effects.logs.syscalls import (
+    OWN_FILE,
+    Syscalls,
+    let_go,
+    naming,
+    open_side,
+    read_file,
+    replace_file,
+)
 
 
 class Lock:
     """Holds a log from its making until `release`."""
 
     def __init__(self, calls: Syscalls, path: str) -> None:
-        """Lock at once, or raise `SessionOwned`; OSError when the lock file cannot be had."""
+        """Lock at once, or raise `SessionOwned`; OSError, which names the lock file, when that
+        cannot be had."""
         self.pid = os.getpid()
         self._calls = calls
         self._path = path
         self._is_named = False
         self._fds: list[int] = []
-        self.add(calls.open(f"{path}.lock", OWN_FILE))
+        name = f"{path}.lock"
+        with naming(name):
+            self.add(open_side(calls, name, OWN_FILE))
 
     def add(self, fd: int) -> None:
         """Lock one more open file, to be closed with the others; `release` when that fails.
@@ -69,7 +80,7 @@ def read_owner(calls: Syscalls, path: str) -> Owner | None:
     """
     try:
         return msgspec.json.decode(read_file(calls, _owner_file(path)), type=Owner)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

@@ -17,11 +17,13 @@ from effects.logs.lock import Lock
 from effects.logs.port import (
     LogExists,
     LogMissing,
+    LogNotMade,
     LogUnreadable,
-    LogWriteFailed,
+    SideFileRefused,
 )
 from effects.logs.syscalls import (
     Syscalls,
+    culprit,
     let_go,
     make_folder,
     reason_of,
@@ -61,14 +63,14 @@ def create_log(calls: Syscalls, path: str, header: bytes, *, is_synced: bool) ->
     """Make a new log; over what a crash left of an earlier creation, too.
 
     Raises `LogExists`, `NotALog`, `NewerLog`, `LogDamaged`, `SessionOwned`, `LogUnreadable`,
-    `LogWriteFailed`. After each of them, and after a crash at any point, there is no log, or
-    one that is whole.
+    `SideFileRefused`, `LogNotMade`. After each of them, and after a crash at any point, there is
+    no log, or one that is whole.
     """
     line, chain = frame_header(header)
     with contextlib.suppress(LogMissing):
         _peek(calls, path)
         raise LogExists(path)
-    with _failing_as(LogWriteFailed, path), contextlib.ExitStack() as held:
+    with _failing_as(calls, LogNotMade, path), contextlib.ExitStack() as held:
         make_folder(calls, os.path.dirname(path), is_synced=is_synced)
         lock = Lock(calls, path)
         held.callback(lock.release)
@@ -103,11 +105,12 @@ def _write_header(calls: Syscalls, path: str, fd: int, line: bytes, *, is_synced
 def open_log(calls: Syscalls, path: str, fingerprint: str | None, *, is_synced: bool) -> Opened:
     """Own a log and verify it: all of it, or what follows the commit of a good state cache.
 
-    Raises `LogMissing`, `NotALog`, `NewerLog`, `LogDamaged`, `SessionOwned`, `LogUnreadable`.
-    After each of them the log holds what it held; torn bytes may have been set aside.
+    Raises `LogMissing`, `NotALog`, `NewerLog`, `LogDamaged`, `SessionOwned`, `LogUnreadable`,
+    `SideFileRefused`. After each of them the log holds what it held; torn bytes may have been set
+    aside.
     """
     _peek(calls, path)
-    with _failing_as(LogUnreadable, path), contextlib.ExitStack() as held:
+    with _failing_as(calls, LogUnreadable, path), contextlib.ExitStack() as held:
         lock = Lock(calls, path)
         held.callback(lock.release)
         fd = calls.open(path, os.O_RDWR | os.O_APPEND)
@@ -119,10 +122,15 @@ def open_log(calls: Syscalls, path: str, fingerprint: str | None, *, is_synced: 
 
 
 @contextlib.contextmanager
-def _failing_as(kind: type[LogUnreadable | LogWriteFailed], path: str) -> Iterator[None]:
+def _failing_as(
+    calls: Syscalls, kind: type[LogUnreadable | LogNotMade], path: str
+) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        name = culprit(calls, error, path)
+        if name is not None:
+            raise SideFileRefused(path, name, reason_of(error)) from error
         raise kind(path, reason_of(error)) from error
 
 

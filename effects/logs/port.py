@@ -106,6 +106,18 @@ class LogDamaged(LogError):
         )
 
 
+class LogUnsound(LogDamaged):
+    """A whole line, in its chain, whose value this version cannot read or fold."""
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        super().__init__(path, line, reason)
+        text = (
+            f"{path}, line {line}: {reason}. The line is as it was written, so another version or "
+            "another hand wrote it. Nothing was changed; `nachalnik check` tells what is sound"
+        )
+        self.args = (text,)
+
+
 class LogUnreadable(LogError):
     """The operating system refused; the `__cause__` is its error."""
 
@@ -115,13 +127,36 @@ class LogUnreadable(LogError):
         super().__init__(f"{path}: the system refuses: {reason}. Mend that, then open it again")
 
 
+class SideFileRefused(LogUnreadable):
+    """A file beside a log that cannot be used, so that the log cannot be opened or made."""
+
+    def __init__(self, log: str, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.log = log
+        text = (
+            f"{path}: cannot be used: {reason}. The log {log} is not written without this file: "
+            "mend it or move it away, then open the log again"
+        )
+        self.args = (text,)
+
+
 class LogWriteFailed(LogError):
     """A write that was NOT accepted and left nothing in the log; the session may go on."""
 
-    def __init__(self, path: str, reason: str) -> None:
+    def __init__(self, path: str, reason: str, kept: str = "") -> None:
         self.path = path
         self.reason = reason
-        super().__init__(f"{path}: not written: {reason}. Nothing was changed; try again after")
+        kept = kept or "This commit is not in the log; what was acknowledged before stands"
+        super().__init__(
+            f"{path}: not written: {reason}. {kept}. Mend that (free some space, say) and go on"
+        )
+
+
+class LogNotMade(LogWriteFailed):
+    """A log that could not be begun."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason, "There is no log, or one without a commit")
 
 
 class LogUnusable(LogError):

@@ -4,9 +4,11 @@ Tests put another `Syscalls` in its place, which fails, or kills the process, at
 """
 
 import contextlib
+import errno
 import fcntl
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
 from typing import Final
 
 FILE_MODE: Final = 0o600
@@ -47,6 +49,9 @@ class Syscalls:
     def stat(self, path: str) -> os.stat_result:
         return os.stat(path)
 
+    def lstat(self, path: str) -> os.stat_result:
+        return os.lstat(path)
+
     def flock(self, fd: int) -> None:
         """Lock for this open file alone, or raise BlockingIOError at once."""
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -67,6 +72,10 @@ class Syscalls:
 SYSCALLS: Final = Syscalls()
 
 
+class NotAFile(OSError):
+    """Something else stands where a file beside a log belongs: a folder, a pipe, a device."""
+
+
 class SyncFailed(OSError):
     """An fsync failed: whether earlier writes are durable can no longer be found out."""
 
@@ -74,6 +83,59 @@ class SyncFailed(OSError):
 def reason_of(error: OSError) -> str:
     """The system's words for an error, without the path (the caller names it)."""
     return error.strerror or str(error) or type(error).__name__
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """An OSError from inside that names no file names this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path
+        raise
+
+
+def culprit(calls: Syscalls, error: OSError, path: str) -> str | None:
+    """The file an error names, where one stands beside the log at `path` under that name.
+
+    Where none does, the folder is at fault, or the log's own name.
+    """
+    name = error.filename
+    if not (isinstance(name, str) and name.startswith(f"{path}.")):
+        return None
+    if not isinstance(error, NotAFile):
+        try:
+            calls.lstat(name)
+        except OSError:
+            return None
+    return name
+
+
+def open_side(calls: Syscalls, path: str, flags: int) -> int:
+    """A file beside a log, open. Raises OSError that names it, also for what is no ordinary file.
+
+    Whatever somebody left in its place is not waited for: a pipe has no other end here.
+    """
+    with naming(path):
+        try:
+            fd = calls.open(path, flags | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise OSError(errno.ELOOP, "it is a symbolic link") from error
+            if error.errno == errno.ENXIO:
+                raise NotAFile(errno.ENXIO, "it is no ordinary file") from error
+            raise
+        try:
+            mode = calls.fstat(fd).st_mode
+            if stat.S_ISDIR(mode):
+                raise NotAFile(errno.EISDIR, "it is a folder")
+            if not stat.S_ISREG(mode):
+                raise NotAFile(errno.ENXIO, "it is no ordinary file")
+        except BaseException:
+            let_go(calls, fd)
+            raise
+    return fd
 
 
 def let_go(calls: Syscalls, fd: int) -> None:
@@ -131,14 +193,18 @@ def replace_file(calls: Syscalls, path: str, data: bytes, *, is_synced: bool) ->
     """
     temporary = f"{path}.new"
     try:
-        fd = calls.open(temporary, OWN_FILE | os.O_TRUNC)
+        fd = open_side(calls, temporary, OWN_FILE | os.O_TRUNC)
         try:
             write_whole(calls.write, fd, data)
             if is_synced:
                 sync_fd(calls, fd)
         finally:
             calls.close(fd)
-        calls.rename(temporary, path)
+        try:
+            calls.rename(temporary, path)
+        except OSError as error:
+            error.filename = path  # not the new file: what stands in its way
+            raise
     except OSError:
         with contextlib.suppress(OSError):
             calls.unlink(temporary)
@@ -146,8 +212,8 @@ def replace_file(calls: Syscalls, path: str, data: bytes, *, is_synced: bool) ->
 
 
 def read_file(calls: Syscalls, path: str) -> bytes:
-    """The whole of a file. Raises OSError."""
-    fd = calls.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe in its place is not waited for
+    """The whole of a file beside a log. Raises OSError."""
+    fd = open_side(calls, path, os.O_RDONLY)
     try:
         return read_range(calls, fd, 0, calls.fstat(fd).st_size)
     finally:

@@ -2,7 +2,16 @@
 
 import os
 
-from effects.logs.syscalls import COPY_BYTES, OWN_FILE, Syscalls, sync_fd, sync_folder, write_whole
+from effects.logs.syscalls import (
+    COPY_BYTES,
+    OWN_FILE,
+    Syscalls,
+    naming,
+    open_side,
+    sync_fd,
+    sync_folder,
+    write_whole,
+)
 
 
 def torn_file(path: str) -> str:
@@ -16,14 +25,17 @@ def set_aside(
 
     In this order a crash between the two leaves them twice, never lost. Raises OSError.
     """
-    torn = calls.open(torn_file(path), OWN_FILE | os.O_APPEND)
+    name = torn_file(path)
+    torn = open_side(calls, name, OWN_FILE | os.O_APPEND)
     try:
         offset = start
         while block := calls.pread(fd, min(COPY_BYTES, end - offset), offset):
-            write_whole(calls.write, torn, block)
+            with naming(name):
+                write_whole(calls.write, torn, block)
             offset += len(block)
         if is_synced:
-            sync_fd(calls, torn)
+            with naming(name):
+                sync_fd(calls, torn)
     finally:
         calls.close(torn)
     if is_synced:

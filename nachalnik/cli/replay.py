@@ -10,13 +10,12 @@ from effects.logs.contents import ContentFolder
 from effects.logs.scan import read_log
 from effects.logs.syscalls import SYSCALLS
 from effects.parts import load_object, load_reducer
-from effects.replay import Divergence, Redriven, first_difference, redrive
+from effects.replay import Divergence, Redriven, first_difference, read_header, redrive
 from nachalnik.cli.command import Command, Stop, as_json
 from nachalnik.cli.options import make_importable
 from nachalnik.cli.output import standard_output
 from nachalnik.cli.statuses import DONE, FAILED, INTERRUPTED, UNUSABLE, listed
 from nachalnik.cli.words import on_one_line, visible
-from reducers.codec import decode_header
 from reducers.reducer import Projector, Reducer
 from reducers.state import State
 from reducers.tokens import TokenCounter
@@ -65,8 +64,10 @@ def command(log: str, until: int | None, seams: tuple[str, ...], is_json: bool) 
         with read_log(log) as view:
             load = ContentFolder(SYSCALLS, view.path).read
             values = (value for _, value in view.commits)
-            header = decode_header(view.header)
-            found = redrive(header, values, load, until=until, reducer_of=replaced.reducer)
+            header = read_header(view)
+            found = redrive(
+                header, values, load, until=until, reducer_of=replaced.reducer, path=view.path
+            )
         if until is not None and found.divergence is None and found.commits < until:
             raise Stop(f"{log}: there is no position {until}; the last is {found.commits}")
         if is_json:

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
@@ -11,15 +10,14 @@ from effects.logs.contents import ContentFolder
 from effects.logs.lines import Place
 from effects.logs.scan import LogView, follow, read_log
 from effects.logs.syscalls import SYSCALLS
-from effects.replay import initial_of
+from effects.replay import initial_of, read_header, states
 from nachalnik.cli.command import Command, Stop, as_json
 from nachalnik.cli.output import Output, complain
 from nachalnik.cli.snapshot import print_state, state_dict
 from nachalnik.cli.statuses import DONE, INTERRUPTED, UNUSABLE, listed
 from nachalnik.cli.timeline import day, lines_of
 from nachalnik.cli.words import counted
-from reducers.codec import decode_header, decode_stored
-from reducers.state import Commit, State, fold
+from reducers.state import Commit, State
 from reducers.views import records
 
 Step = tuple[State, Commit, State]
@@ -112,7 +110,7 @@ def _show_timeline(path: str, is_whole: bool, is_followed: bool, is_json: bool) 
 
 
 def _before(view: LogView) -> State:
-    return initial_of(decode_header(view.header))
+    return initial_of(read_header(view))
 
 
 def _values(view: LogView, until: int | None = None) -> Iterator[bytes]:
@@ -126,15 +124,8 @@ def _values(view: LogView, until: int | None = None) -> Iterator[bytes]:
 
 
 def _folded(path: str, values: Iterator[bytes], state: State) -> Iterator[Step]:
-    load = ContentFolder(SYSCALLS, path).read
-    for value in values:
-        stored = decode_stored(value, load)
-        # The timeline never looks at an input, and decoding it costs as much as all the rest.
-        raw: Any = stored.input
-        commit = Commit(stored.at, stored.position, raw, stored.events, stored.cause)
-        after = fold(state, commit.events)
-        yield state, commit, after
-        state = after
+    """The timeline never looks at an input."""
+    return states(state, values, ContentFolder(SYSCALLS, path).read, path=path, has_inputs=False)
 
 
 def _follow(path: str, place: Place, state: State, printer: "_Printer") -> None:

@@ -5,10 +5,9 @@ import threading
 from collections.abc import Iterator
 
 from effects.logs.scan import read_log
-from effects.replay import initial_of, states
+from effects.replay import initial_of, path_of, read_header, states
 from nachalnik.face.face import Face
 from nachalnik.subscriptions import Live, ModelDelta, Subscription, ToolProgress
-from reducers.codec import decode_header
 from reducers.state import Commit, State
 from reducers.views import Record, records
 from reducers.vocabulary.errors import (
@@ -59,7 +58,8 @@ class Observation(Face):
         """Make the records of what was committed since they were last asked for."""
         now = self._writer.state.position
         values = self._values(self._told.position)
-        for before, commit, after in states(self._told, values, self._log.content, until=now):
+        told = states(self._told, values, self._log.content, now, path=path_of(self._log))
+        for before, commit, after in told:
             self._records.extend(records(before, commit, after))
             self._told = after
 
@@ -81,8 +81,9 @@ class Observation(Face):
             now = self._writer.state
             if not 0 <= position <= now.position:
                 raise InvalidInput(f"position {position} is not in 0..{now.position}")
-            first = state = initial_of(decode_header(self._log.header))
-            for _, _, after in states(first, self._values(0), self._log.content, until=position):
+            first = state = initial_of(read_header(self._log))
+            load, path = self._log.content, path_of(self._log)
+            for _, _, after in states(first, self._values(0), load, position, path=path):
                 state = after
             return state
 

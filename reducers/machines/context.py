@@ -28,7 +28,7 @@ from reducers.vocabulary.events import (
     UndoMode,
 )
 from reducers.vocabulary.items import ContextItem, sends_content
-from reducers.vocabulary.persistent import Vector
+from reducers.vocabulary.persistent import GAP_MAX, Vector
 
 Edit = tuple[int, ContextItem | None]
 
@@ -83,12 +83,12 @@ def opened(context: Context, event: SessionOpened, here: int) -> Context:
 def added(context: Context, event: ContextAdded, here: int) -> Context:
     item = event.item
     items = context.items
-    missing = item.id - len(items) - 1
-    if missing < 0:
+    if item.id != len(items) + 1:
+        _need_id(item.id, context.next_id)
+        items = items.padded(item.id - 1, None)
+    if item.id <= len(items):
         noted = _note(context, event.undo, here, (item.id, None), event.turn > 0)
         return _place(noted, item.id, item)
-    if missing:
-        items = items.extend([None] * missing)
     tokens, withheld = context.tokens, context.withheld
     if sends_content(item.state):
         tokens += item.tokens
@@ -102,6 +102,12 @@ def added(context: Context, event: ContextAdded, here: int) -> Context:
         tokens=tokens,
         withheld=withheld,
     )
+
+
+def _need_id(id: int, next_id: int) -> None:
+    """Refuse what no counter could have come to."""
+    if not 0 < id <= next_id + GAP_MAX:
+        raise ValueError(f"{id} is not the id of an item: the next one is {next_id}")
 
 
 def changed(context: Context, event: ContextChanged, here: int) -> Context:

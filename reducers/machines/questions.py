@@ -18,7 +18,7 @@ from reducers.vocabulary.events import (
     QuestionOpened,
     ToolRequested,
 )
-from reducers.vocabulary.persistent import Vector
+from reducers.vocabulary.persistent import GAP_MAX, Vector
 from reducers.vocabulary.tools import Capability
 
 Kind = Literal["permission", "outcome"]
@@ -44,6 +44,7 @@ class Questions(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def _asked(questions: Questions, question: Question) -> Questions:
+    _need_id(question.id, questions.next_id)
     return replace(
         questions,
         next_id=max(questions.next_id, question.id + 1),
@@ -55,15 +56,20 @@ def _closed(questions: Questions, id: int, how: str) -> Questions:
     answered = questions.answered
     if id == len(answered) + 1:
         answered = answered.append(how)
-    elif id <= len(answered):
-        answered = answered.set(id - 1, how)
     else:
-        answered = answered.extend([""] * (id - 1 - len(answered))).append(how)
+        _need_id(id, questions.next_id)
+        answered = answered.padded(id, "").set(id - 1, how)
     still_open = questions.open
     if still_open:
         still_open = tuple([one for one in still_open if one.id != id])
     next_id = questions.next_id if id < questions.next_id else id + 1
     return Questions(next_id, still_open, answered)
+
+
+def _need_id(id: int, next_id: int) -> None:
+    """Refuse what no counter could have come to (I-QUESTION-1)."""
+    if not 0 < id <= next_id + GAP_MAX:
+        raise ValueError(f"{id} is not the id of a question: the next one is {next_id}")
 
 
 def permission_requested(questions: Questions, event: PermissionRequested, here: int) -> Questions:

@@ -17,6 +17,9 @@ T = TypeVar("T")
 BITS = 5
 WIDTH = 1 << BITS
 MASK = WIDTH - 1
+GAP_MAX = 1 << 10
+"""Places at most that an id may lie behind the next one: who counts leaves no gap at all, and what
+was forged shall cost little more than it is long."""
 
 _Node: TypeAlias = tuple[Any, ...]
 
@@ -76,16 +79,18 @@ class Vector(Struct, Generic[T], frozen=True, gc=False, eq=False):
         tail = self._tail + left
         if len(tail) <= WIDTH:
             return Vector(self._count + len(left), self._depth, self._root, tail)
-        grown = self
-        while left:
-            room = WIDTH - len(grown._tail)
-            if room:
-                now, left = left[:room], left[room:]
-                tail = grown._tail + now
-                grown = Vector(grown._count + len(now), grown._depth, grown._root, tail)
-            else:
-                grown, left = grown.append(left[0]), left[1:]
+        border = self._count - len(self._tail)
+        grown = Vector(border + WIDTH, self._depth, self._root, tail[:WIDTH])
+        for start in range(WIDTH, len(tail), WIDTH):
+            depth, root = _grown(grown)
+            leaf = tail[start : start + WIDTH]
+            grown = Vector(border + start + len(leaf), depth, root, leaf)
         return grown
+
+    def padded(self, count: int, blank: T) -> "Vector[T]":
+        """With blanks at its end, `count` values long; the vector itself where it is as long."""
+        missing = count - self._count
+        return self.extend([blank] * missing) if missing > 0 else self
 
     def set(self, index: int, value: T) -> "Vector[T]":
         if not 0 <= index < self._count:

@@ -253,7 +253,7 @@ def _check_calls(records, items, outside):
         if one.name == "tool.started":
             assert one["call"] in may_start, f"{one['call']} was started twice"
             may_start.discard(one["call"])
-            keys.setdefault(one["call"], f"{one.position}.{one['effect']}")
+            keys.setdefault(one["call"], one["effect"])
         elif one.name == "tool.retried":
             may_start.add(one["call"])
     done = [

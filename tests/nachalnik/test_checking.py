@@ -290,6 +290,30 @@ def test_a_damaged_cache_is_found_and_a_foreign_one_a_note(cached):
     assert "another version" in found.notes[0].text
 
 
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("what", ["pipe", "folder"])
+def test_what_stands_in_the_place_of_the_cache_is_a_finding(path, what):
+    cache = path.with_name("s.jsonl.state")
+    os.mkfifo(cache) if what == "pipe" else cache.mkdir()
+    (finding,) = check(path)
+    assert (finding.line, finding.kind) == (None, "cache")
+    reason = "it is no ordinary file" if what == "pipe" else "it is a folder"
+    assert finding.text == f"{cache}: it cannot be read: {reason}; it can be deleted"
+
+
+def test_a_state_that_cannot_be_looked_at_is_a_finding(cached, monkeypatch):
+    """Whatever was forged: the rest is looked at all the same."""
+    path, _ = cached
+
+    def overflowing(state):
+        raise OverflowError("too large")
+
+    monkeypatch.setattr(checking, "encode_state", overflowing)
+    (finding,) = check(path)
+    assert finding.kind == "fold"
+    assert finding.text.endswith("folds to what cannot be used: OverflowError: too large")
+
+
 def test_a_long_log_is_checked_in_time_that_grows_with_it(tmp_path, monkeypatch):
     """A request is not looked at from its beginning when only its end is new."""
     looked: list[int] = []

@@ -66,6 +66,15 @@ async def test_the_configured_name_wins_on_a_new_path_only(path):
         assert k.session_name() == "mine"
 
 
+async def test_a_name_that_is_no_text_names_the_file_and_mended_the_session(tmp_path):
+    name = os.fsdecode(b"caf\xe9.jsonl")
+    with opened(tmp_path / name) as k:
+        assert k.session_name() == "caf\ufffd"
+    with opened(tmp_path / name) as k:
+        assert k.session_name() == "caf\ufffd"
+    assert sorted(os.listdir(tmp_path)) == [name, f"{name}.lock"]
+
+
 async def test_a_path_with_dots_is_a_path_and_no_name_becomes_one(tmp_path):
     (tmp_path / "a").mkdir()
     with opened(tmp_path / "a" / ".." / "b.jsonl", config=Config(session_name="../../c")) as k:

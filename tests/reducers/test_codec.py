@@ -198,6 +198,17 @@ def test_a_large_content_that_is_not_at_hand_is_named():
 # -- what cannot be read -----------------------------------------------------------------------
 
 
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+def answered(content: bytes) -> bytes:
+    output = b'{"content":%s}' % content
+    events = b'[{"tag":"call.answered","call":"c","effect":"1.0","output":%s},' % output
+    return (
+        b'{"at":1,"position":7,"input":{},"events":' + events + b'{"tag":"turn.opened","turn":1}]}'
+    )
+
+
 @pytest.mark.parametrize(
     ("raw", "says"),
     [
@@ -217,7 +228,26 @@ def test_a_large_content_that_is_not_at_hand_is_named():
             "not",
         ),
         (b'{"at":1,"position":"x","input":{},"events":[]}', "position x"),
+        (b'{"at":1,"position":7,"input":{}', "^position 7: it is not what this version writes"),
+        (
+            b'{"at":1,"position":7,"input":{},"zz":' + DEEP + b',"events":[]}',
+            "^position 7: .*recursion",
+        ),
+        (b'{"at":1,"position":7,"input":{},"events":' + DEEP + b"}", "^position 7: "),
+        (
+            answered(b'{"tag":"held","by":1}'),
+            "^position 7: event 0 is held by event 1, which cannot be",
+        ),
+        (
+            answered(b'{"tag":"held","by":-1}'),
+            "^position 7: event 0 is held by event -1, which cannot be",
+        ),
+        (
+            answered(b'{"tag":"held","by":0}'),
+            "^position 7: event 0 is held by event 0, which cannot be",
+        ),
     ],
+    ids=range(13),
 )
 def test_a_commit_that_cannot_be_read_says_where_and_what(raw, says):
     with pytest.raises(UnreadableCommit, match=says):
@@ -234,6 +264,45 @@ def test_an_input_that_cannot_be_read_says_where_and_does_not_stop_a_fold():
     assert state.loop.turn == 1
     with pytest.raises(UnreadableCommit, match="position 7: its input cannot be read"):
         decode_commit(raw)
+
+
+@pytest.mark.parametrize(
+    "input",
+    [
+        DEEP,
+        b"[]",
+        b"7",
+        b'{"tag":"context.push","items":' + DEEP + b"}",
+        b'{"tag":"context.push","items":[{"content":{"held":-1}}]}',
+        b'{"tag":"context.push","items":[{"content":{"tag":"stored"}}]}',
+    ],
+    ids=range(6),
+)
+def test_whatever_stands_for_an_input_is_an_error_with_its_position(input):
+    raw = b'{"at":1,"position":7,"input":' + input + b',"events":[{"tag":"turn.opened","turn":1}]}'
+    with pytest.raises(UnreadableCommit, match=r"^position 7: it.* (recursion|cannot be read)"):
+        decode_commit(raw)
+
+
+def test_the_file_of_a_content_that_names_another_is_refused():
+    """Else a content would stand in the state that nothing can send."""
+    stored = b'{"tag":"stored","digest":"' + b"0" * 32 + b'","size":9}'
+    with pytest.raises(UnreadableCommit, match=f"{'0' * 32} names another content"):
+        decode_stored(answered(stored), lambda _: stored)
+    with pytest.raises(UnreadableCommit, match=f"{'0' * 32} names another content"):
+        decode_stored(answered(stored), lambda _: b'{"tag":"held","by":0}')
+    with pytest.raises(UnreadableCommit, match=r"^position 7: "):
+        decode_stored(answered(stored), lambda _: DEEP)
+
+
+def test_what_a_loader_raises_is_not_changed():
+    stored = b'{"tag":"stored","digest":"' + b"0" * 32 + b'","size":9}'
+
+    def refused(_):
+        raise PermissionError("no")
+
+    with pytest.raises(PermissionError, match="no"):
+        decode_stored(answered(stored), refused)
 
 
 @given(histories)
@@ -272,7 +341,10 @@ def test_a_header_survives(parent):
         (b'{"log":"0011"', "truncated"),
         (b'{"log":"\xff"}', "Invalid UTF-8"),
         (b"[]", "`object`, got `array`"),
+        (b'{"log":"0011","zz":' + DEEP + b"}", "recursion"),
+        (DEEP, "."),
     ],
+    ids=range(7),
 )
 def test_a_header_that_cannot_be_read_says_where_and_what(raw, says):
     with pytest.raises(UnreadableHeader, match=f"line 1: the header cannot be read: .*{says}"):

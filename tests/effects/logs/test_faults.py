@@ -12,9 +12,11 @@ from effects.logs.file import FileLog
 from effects.logs.port import (
     LogError,
     LogExists,
+    LogNotMade,
     LogUnreadable,
     LogUnusable,
     LogWriteFailed,
+    SideFileRefused,
 )
 from effects.logs.scan import check_log, read_log
 from tests.effects.logs import faults
@@ -170,7 +172,7 @@ def test_any_call_may_fail_once(tmp_path, number):
         assert stored(life.path) == life.commits == commits(1, 4)
         assert list(check_log(life.path)) == []
         assert life.path.with_name("demo.log.torn").read_bytes().endswith(b"torn")
-    assert kinds == {LogWriteFailed, LogUnreadable, LogUnusable}
+    assert kinds == {LogNotMade, LogWriteFailed, LogUnreadable, LogUnusable, SideFileRefused}
 
 
 @pytest.mark.parametrize("act", ["interrupted_before", "interrupted_half", "interrupted_after"])
@@ -204,7 +206,7 @@ def test_a_disk_that_stays_broken_damages_nothing(tmp_path):
             assert len(values) <= len(life.commits) + 1
             log.append(commit(len(values) + 1))
         assert list(check_log(life.path)) == []
-    assert kinds == {LogWriteFailed, LogUnreadable, LogUnusable}
+    assert kinds == {LogNotMade, LogWriteFailed, LogUnreadable, LogUnusable}
 
 
 def test_writes_may_be_short(tmp_path):
@@ -455,6 +457,7 @@ def test_a_content_is_durable_before_the_commit_that_names_it(path):
             "close",
             f"stat demo.log.d/{digest}",
             f"open demo.log.d/{digest}.new",
+            "fstat",
             "write large con",
             "fsync",
             "close",
@@ -475,6 +478,7 @@ def test_torn_bytes_are_durable_elsewhere_before_they_are_cut_off(path):
         trace = trace_of(calls, path.parent)
         assert trace[trace.index("open demo.log.torn") :] == [
             "open demo.log.torn",
+            "fstat",
             "pread",
             "write torn",
             "pread",

@@ -1,5 +1,6 @@
 """The log as a file: what creating and opening do with whatever they find."""
 
+import errno
 import gc
 import os
 import stat
@@ -16,6 +17,7 @@ from effects.logs.port import (
     LogMissing,
     LogUnreadable,
     LogUnusable,
+    LogWriteFailed,
     NewerLog,
     NotALog,
 )
@@ -543,6 +545,63 @@ def test_a_file_cut_by_others_is_found_before_anything_leaves_the_process(path):
             log.sync()
         with pytest.raises(LogDamaged, match="ends before commit 1"):
             list(log.values())
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os", "memory"])
+def test_bytes_of_others_are_found_before_anything_leaves_the_process(path, durability):
+    with FileLog.create(path, HEADER, durability) as log:
+        log.append(commit(1))
+        log.sync()
+        with path.open("ab") as file:
+            file.write(b"xx\n")
+        log.append(commit(2))
+        size = path.stat().st_size
+        says = f"somebody else wrote to it: it has {size} bytes, not {size - 3}"
+        with pytest.raises(LogUnusable, match=says):
+            log.sync()
+        with pytest.raises(LogUnusable, match=says):
+            log.append(commit(3))
+
+
+def test_a_line_that_another_thread_writes_during_a_sync_is_our_own(path):
+    calls = Faults()
+    with FileLog.create(path, HEADER, calls=calls) as log:
+        log.append(commit(1))
+
+        def appending(name, call, arguments):
+            log.append(commit(2))
+            return call(calls, *arguments)
+
+        calls.arm(1, appending, only="fstat")
+        log.sync()
+        assert calls.has_acted
+        log.sync()
+    assert stored(path) == commits(1, 2)
+
+
+def test_a_line_that_is_taken_back_during_a_sync_is_our_own(path):
+    calls = Faults()
+    found = []
+    with FileLog.create(path, HEADER, calls=calls) as log:
+        log.append(commit(1))
+
+        def appending(name, call, arguments):
+            if name == "fstat":
+                with pytest.raises(LogWriteFailed):
+                    log.append(commit(2))
+                return found[0]  # what it would have seen while the line was there in part
+            if name == "write":
+                os.write(arguments[0], arguments[1][:9])
+                raise OSError(errno.ENOSPC, "No space left on device")
+            if name == "ftruncate":
+                found.append(os.fstat(arguments[0]))
+            return call(calls, *arguments)
+
+        calls.arm(1, appending, times=10**9)
+        log.sync()
+        assert found[0].st_size == path.stat().st_size + 9
+        calls.arm(0, None)
+    assert stored(path) == [commit(1)]
 
 
 def test_a_forked_copy_writes_nothing_and_lets_the_owner_keep_the_log(path):

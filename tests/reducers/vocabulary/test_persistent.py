@@ -101,3 +101,22 @@ def test_taking_copies_nothing_that_a_caller_could_change():
     assert vector.take(100) is vector
     assert vector.take(-1) == Vector.of(())
     assert vector != list(range(100))
+
+
+# -- many at once ------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(10)
+def test_extending_takes_time_that_grows_with_what_is_added():
+    """With a slice of the rest for each leaf, this would take minutes."""
+    count = 1 << 20
+    for size in (0, 1, WIDTH, WIDTH + 1):
+        same(Vector.of(range(size)).extend(range(size, count)), list(range(count)))
+
+
+@pytest.mark.parametrize("size", [0, 1, WIDTH, 5 * WIDTH + 3])
+def test_padding_reaches_a_length(size):
+    vector = Vector.of(range(size))
+    assert vector.padded(size, None) is vector
+    assert vector.padded(-1, None) is vector
+    same(vector.padded(size + 70, None), [*range(size), *[None] * 70])
