@@ -1,10 +1,13 @@
 """Ctrl-C: once the turn rests, twice what is under way is left, three times everything ends.
 Whenever it comes: status 130, no traceback, and a log in which nothing is lost."""
 
+import contextlib
+import os
 import random
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -167,8 +170,22 @@ def test_whenever_it_comes_nothing_is_lost(shell, seed):
 def test_readers_end_quietly(shell, words):
     make_log(shell.log, *rounds(150))
     process = shell.start(*words)
-    time.sleep(0.35)
+    wait_until_read(process, shell.log)
     interrupt(process)
     ran = finish(process)
     assert ran.status in (0, 130)
     assert ran.err.strip() == ""
+
+
+def wait_until_read(process, path) -> None:
+    """Until the process has the file open: before that, Ctrl-C is the interpreter's own affair."""
+    folder = Path(f"/proc/{process.pid}/fd")
+    end = time.monotonic() + WAIT_S
+    while process.poll() is None and time.monotonic() < end:
+        if not folder.exists():
+            time.sleep(1)
+            return
+        with contextlib.suppress(OSError):
+            if str(path) in [os.readlink(fd) for fd in folder.iterdir()]:
+                return
+        time.sleep(0.01)
