@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOUND = DirectoryBasedExampleDatabase(ROOT / ".hypothesis" / "examples")
 BUSY_MACHINE = [HealthCheck.too_slow]
 
-settings.register_profile("dev", max_examples=100, deadline=None, database=FOUND)
+settings.register_profile("dev", max_examples=60, deadline=None, database=FOUND)
 settings.register_profile(
     "ci",
     max_examples=500,

@@ -83,10 +83,11 @@ def opened(context: Context, event: SessionOpened, here: int) -> Context:
 def added(context: Context, event: ContextAdded, here: int) -> Context:
     item = event.item
     items = context.items
-    if item.id != len(items) + 1:
-        _need_id(item.id, context.next_id)
+    count = len(items)
+    if item.id != count + 1:
+        _need_id(item.id, count + 1)
         items = items.padded(item.id - 1, None)
-    if item.id <= len(items):
+    if item.id <= count:
         noted = _note(context, event.undo, here, (item.id, None), event.turn > 0)
         return _place(noted, item.id, item)
     tokens, withheld = context.tokens, context.withheld
