@@ -1,7 +1,7 @@
 # The one door. Needs Python 3.11 or newer and make; the environment comes from pyproject.toml.
 #
 #   PY=/path/to/python    the Python to use        V=.venv-3.13    another environment beside .venv
-#   ARGS="..."            more arguments, for test, deep, bench, recordings and check-local
+#   ARGS="..."            more arguments, for test, deep, acceptance, bench, recordings, check-local
 
 PY ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
         $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; \
@@ -16,7 +16,7 @@ CACHES := .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 quiet = @out=$$($(1) 2>&1) || { printf '%s\n' "$$out" >&2; echo "$@: failed: $(1)" >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test deep check bench recordings check-local clean
+.PHONY: help demo test deep acceptance check bench recordings check-local clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,6 +29,9 @@ test: $(STAMP) ## all tests but the exhaustive ones
 
 deep: $(STAMP) ## all tests, the exhaustive ones too, with many more examples
 	@HYPOTHESIS_PROFILE=deep $(B)/python -m pytest -q -n auto --timeout=3600 $(ARGS)
+
+acceptance: $(STAMP) ## the acceptance lines and their tests; no part of check yet: many wait
+	@$(B)/python -m tests.acceptance $(ARGS)
 
 check: $(STAMP) ## format, lint, types, import contracts, purity of the core
 	$(call quiet,$(B)/ruff format --check .)

@@ -140,6 +140,7 @@ async def test_malformed_text_is_mended_with_a_marker(value, shown, count):
     sound(k)
 
 
+@pytest.mark.accepts(414)
 @modes
 async def test_a_declared_failure_is_a_result_and_the_turn_goes_on(parallel):
     tools = [Tool("a", ToolError("no such file")), Tool("b")]
@@ -150,6 +151,7 @@ async def test_a_declared_failure_is_a_result_and_the_turn_goes_on(parallel):
     sound(k)
 
 
+@pytest.mark.accepts(73, 74, 75, 76)
 @modes
 async def test_a_crash_is_told_and_the_others_go_on(parallel):
     tools = [Tool("a"), Tool("b", ValueError("bad luck")), Tool("c")]
@@ -199,6 +201,7 @@ async def test_what_is_no_exception_goes_through_and_the_kernel_goes_on(parallel
     sound(k)
 
 
+@pytest.mark.accepts(77)
 @modes
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_tool_whose_own_wait_was_cancelled_did_not_run_to_completion(parallel):
@@ -252,6 +255,7 @@ class Odd(Exception):
     code = 404
 
 
+@pytest.mark.accepts(204)
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [
@@ -273,11 +277,13 @@ async def test_whatever_the_provider_raises_is_a_failed_request(error, code, tex
     (failed,) = named(k, "model.failed")
     assert (failed["code"], text in failed["error"]) == (code, True)
     assert k.state() == Idle()
+    assert [one["to"]["state"] for one in named(k, "state.changed")] == ["requesting", "idle"]
     assert len(k.items()) == 1
     assert await k.turn() == Finished(2, "end_turn")
     sound(k)
 
 
+@pytest.mark.accepts(205, 274)
 async def test_too_long_is_found_in_the_chain_of_causes():
     error = RuntimeError("400 Bad Request")
     error.__cause__ = TooLong(Overrun(9000, 8000), "prompt is too long")
@@ -292,6 +298,7 @@ async def test_too_long_is_found_in_the_chain_of_causes():
     sound(k)
 
 
+@pytest.mark.accepts(276)
 async def test_too_large_a_request_is_refused_here():
     k = kernel(tools=[Tool("a")])
     k.set_provider(Model(info=_small()))
@@ -417,6 +424,7 @@ async def test_a_policy_is_asked_about_each_call_in_order():
     sound(k)
 
 
+@pytest.mark.accepts(381, 383, 384, 385, 390)
 async def test_why_is_asked_of_refusals_only_and_with_the_same_request():
     asked = []
 
@@ -425,16 +433,28 @@ async def test_why_is_asked_of_refusals_only_and_with_the_same_request():
             asked.append(request)
             return f"not {request.tool}"
 
-    policy = Explaining(a="allow", b="deny")
-    k = kernel(calls("a", "b"), said("x"), tools=[Tool("a"), Tool("b")], policy=policy)
-    await k.turn()
+    policy = Explaining(a="allow", b="deny", c="ask")
+    tools = [Tool("a"), Tool("b"), Tool("c")]
+    k = kernel(calls("a", "b", "c"), said("x"), tools=tools, policy=policy)
+    assert await k.turn() == Deciding((3,))
+    k.decide(3, "deny")
+    assert await k.turn() == Finished(6, "end_turn")
     assert asked == [policy.requests[1]]
     assert asked[0] is policy.requests[1]
-    assert "not b" in results(k)[1][1]
-    assert "standing rule" in results(k)[1][1]
-    assert "  " not in results(k)[1][1]
+    by_rule, by_person = (text for _, text, _ in results(k)[1:])
+    assert "Not permitted" in by_rule
+    assert "not b" in by_rule
+    assert "is a standing rule" in by_rule
+    assert "not a standing rule" in by_person
+    assert "not c" not in by_person
+    assert "  " not in by_rule + by_person
+    assert [one["call"] for one in named(k, "tool.started")] == ["c1"]
+    decided = [(one["call"], one["grant"], one["source"]) for one in named(k, "permission.decided")]
+    assert ("c2", "deny", "policy") in decided
+    assert ("c3", "deny", "user") in decided
 
 
+@pytest.mark.accepts(78)
 @pytest.mark.parametrize("where", ["evaluate", "why", "needs", "limit"])
 @modes
 async def test_its_own_exception_comes_out_and_the_next_turn_is_fine(where, parallel):
@@ -510,6 +530,7 @@ async def test_what_a_tool_says_of_a_call_must_make_sense(method, value):
     sound(k)
 
 
+@pytest.mark.accepts(391, 428, 430)
 async def test_needs_are_what_the_rules_judge_and_what_the_label_says():
     a = Tool("a", capabilities=("fs:read", "fs:write"))
     a.needs = lambda call: ["fs:read"]

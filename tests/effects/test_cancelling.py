@@ -295,6 +295,7 @@ async def test_a_tool_may_cancel_its_own_turn():
     sound(k)
 
 
+@pytest.mark.accepts(82, 83, 84)
 async def test_cancel_pending_calls_answers_them_and_keeps_the_turn_open():
     k = kernel(calls("a", "b"), said("x"), tools=[Tool("a"), Tool("b")], policy=Rules(allow=["a"]))
     assert await k.turn() == Deciding((2,))

@@ -80,6 +80,7 @@ async def test_serial_calls_run_one_after_the_other():
     sound(k)
 
 
+@pytest.mark.accepts(192)
 async def test_steps_give_the_same_records_as_a_turn():
     """Where a driver stops is no part of what happened, but for where commits end."""
     k = kernel(calls("a", "b"), said("done"), tools=[Tool("a"), Tool("b")])
@@ -91,6 +92,7 @@ async def test_steps_give_the_same_records_as_a_turn():
     sound(k)
 
 
+@pytest.mark.accepts(66)
 async def test_parallel_calls_run_at_once_and_are_recorded_in_the_models_order():
     first, second = Gate("slow"), Gate("quick")
     tools = [Tool("a", first), Tool("b", second)]
@@ -110,6 +112,7 @@ async def test_parallel_calls_run_at_once_and_are_recorded_in_the_models_order()
     sound(k)
 
 
+@pytest.mark.accepts(65)
 async def test_both_modes_leave_the_same_context():
     contexts = []
     for parallel in (False, True):
@@ -120,6 +123,7 @@ async def test_both_modes_leave_the_same_context():
     assert contexts[0] == contexts[1]
 
 
+@pytest.mark.accepts(67)
 async def test_a_refused_call_in_a_parallel_batch_stands_in_its_own_place():
     rules = Rules(allow=["a", "c"], deny=["b"])
     tools = [Tool("a"), Tool("b"), Tool("c")]
@@ -133,6 +137,7 @@ async def test_a_refused_call_in_a_parallel_batch_stands_in_its_own_place():
     sound(k)
 
 
+@pytest.mark.accepts(199)
 async def test_driving_twice_is_busy_and_harms_nobody():
     gate = Gate(said("hello"))
     k = kernel(gate)
@@ -170,6 +175,7 @@ async def test_busy_from_another_thread_harms_nobody():
     assert k.state() == Finished(2, "end_turn")
 
 
+@pytest.mark.accepts(190)
 async def test_without_a_provider_nothing_is_claimed():
     k = Kernel(Config(session_name="demo"))
     k.push(ContextItem.user("go"))
@@ -179,6 +185,7 @@ async def test_without_a_provider_nothing_is_claimed():
     assert (k.position, k.state()) == (before, Idle())
 
 
+@pytest.mark.accepts(426)
 async def test_an_empty_context_fails_the_step():
     k = Kernel(Config(session_name="demo"), provider=Model())
     with pytest.raises(EmptyProjection, match="empty request"):
@@ -215,20 +222,32 @@ def _edits(k):
         k.preview_request()
 
 
+@pytest.mark.accepts(56, 57)
 async def test_several_kernels_share_nothing():
     shared = Tool("a")
-    kernels = [kernel(calls("a"), said(f"answer {n}"), tools=[shared]) for n in range(8)]
+    kernels = [
+        kernel(
+            calls("a"),
+            said(f"answer {n}"),
+            tools=[shared],
+            config=Config(session_name=f"session {n}"),
+        )
+        for n in range(16)
+    ]
     async with anyio.create_task_group() as group:
         for k in kernels:
             group.start_soon(k.turn)
     for n, k in enumerate(kernels):
+        assert k.state() == Finished(4, "end_turn")
         assert [len(k.items()), k.items()[-1].content.text] == [4, f"answer {n}"]
+        assert k.session_name() == f"session {n}"
         sound(k)
 
 
 # -- what is asked about -----------------------------------------------------------------------
 
 
+@pytest.mark.accepts(196, 386, 387)
 async def test_a_batch_rests_in_deciding_until_everything_is_answered():
     a, b = Tool("a"), Tool("b")
     k = kernel(calls("a", "b"), said("x"), tools=[a, b], policy=Rules(allow=["a"]))
@@ -241,9 +260,13 @@ async def test_a_batch_rests_in_deciding_until_everything_is_answered():
     assert k.decide(2, "deny") == Ready(("c1", "c2"))
     assert await k.turn() == Finished(5, "end_turn")
     assert (a.runs, b.runs) == (["c1"], [])
+    ran, refused = results(k)
+    assert ran == ("c1", "done", False)
+    assert (refused[0], refused[1][:13], refused[2]) == ("c2", "Not permitted", True)
     sound(k)
 
 
+@pytest.mark.accepts(208, 227)
 async def test_the_request_budget_pauses_a_turn_and_lets_it_go_on():
     k = kernel(calls("a"), calls("a"), said("x"), tools=[Tool("a")], max_requests_per_turn=1)
     assert [await k.turn() for _ in range(3)] == [Idle(), Idle(), Finished(6, "end_turn")]
@@ -258,6 +281,7 @@ async def test_a_budget_of_zero_sends_nothing():
     assert model(k).requests == []
 
 
+@pytest.mark.accepts(226)
 async def test_the_budget_goes_on_across_a_decision():
     k = kernel(calls("a"), said("x"), tools=[Tool("a")], policy=None, max_requests_per_turn=1)
     assert await k.turn() == Deciding((1,))
@@ -283,6 +307,7 @@ async def test_a_tool_gets_a_durable_key_and_its_attempt():
     ]
 
 
+@pytest.mark.accepts(411)
 async def test_call_ids_are_repaired_and_results_answer_the_new_ones():
     reply = ModelResponse.of_calls(call("dup", "a"), call("dup", "a"), call("", "a"))
     a = Tool("a")

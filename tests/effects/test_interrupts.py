@@ -21,6 +21,7 @@ from tests.effects.shell import (
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.accepts(88, 224, 225)
 async def test_between_transitions_the_next_drive_spends_it():
     for drive in ("step", "turn"):
         k = kernel(said("x"))
@@ -34,6 +35,7 @@ async def test_between_transitions_the_next_drive_spends_it():
         sound(k)
 
 
+@pytest.mark.accepts(218)
 async def test_during_a_request_that_does_not_look_the_answer_is_recorded():
     gate = Gate(said("hello"))
     k = kernel(gate)
@@ -47,6 +49,7 @@ async def test_during_a_request_that_does_not_look_the_answer_is_recorded():
     sound(k)
 
 
+@pytest.mark.accepts(219, 220, 221)
 async def test_a_provider_that_looks_stops_with_what_it_had():
     from nachalnik import ModelResponse, Text
 
@@ -58,6 +61,7 @@ async def test_a_provider_that_looks_stops_with_what_it_had():
 
     k = kernel(watching, said("whole"))
     assert await k.turn() == Finished(2, "stopped by the user")
+    assert k.item(2).content == Text("half")
     assert not k.is_interrupted()
     assert await k.turn() == Finished(3, "end_turn")
 
@@ -75,6 +79,7 @@ async def test_an_answer_with_calls_leaves_the_flag_for_the_next_drive():
     assert await k.turn() == Finished(4, "end_turn")
 
 
+@pytest.mark.accepts(206, 207)
 async def test_a_failing_provider_lowers_it():
     async def failing(request, sink):
         k.interrupt()
@@ -87,6 +92,7 @@ async def test_a_failing_provider_lowers_it():
     assert await k.turn() == Finished(2, "end_turn")
 
 
+@pytest.mark.accepts(69, 70, 213, 215, 222, 223)
 async def test_during_serial_calls_the_queue_is_answered_and_the_running_one_ends():
     async def interrupting(call, sink):
         k.interrupt()
@@ -108,6 +114,7 @@ async def test_during_serial_calls_the_queue_is_answered_and_the_running_one_end
     sound(k)
 
 
+@pytest.mark.accepts(72)
 async def test_during_parallel_calls_all_have_begun():
     gates = [Gate(), Gate(), Gate()]
     tools = [Tool(name, gate) for name, gate in zip("abc", gates, strict=True)]
@@ -124,6 +131,7 @@ async def test_during_parallel_calls_all_have_begun():
     sound(k)
 
 
+@pytest.mark.accepts(200, 201)
 async def test_busy_does_not_lower_it():
     gate = Gate(said("hello"))
     k = kernel(gate)
@@ -138,6 +146,7 @@ async def test_busy_does_not_lower_it():
     assert not k.is_interrupted()
 
 
+@pytest.mark.accepts(71)
 async def test_no_call_starts_behind_an_interrupt_from_a_thread():
     for moment in range(12):
         tools = [Tool(name, lambda call, sink: anyio.sleep(0.0005)) for name in "abcd"]

@@ -64,6 +64,7 @@ async def left(k, *began):
         group.cancel_scope.cancel()
 
 
+@pytest.mark.accepts(202, 203)
 async def test_while_the_model_is_awaited():
     gate = Gate()
     k = kernel(gate, said("hello"))
@@ -78,6 +79,7 @@ async def test_while_the_model_is_awaited():
     sound(k)
 
 
+@pytest.mark.accepts(94)
 async def test_while_a_serial_tool_is_awaited():
     a, gate, c = Tool("a"), Gate(), Tool("c")
     k = kernel(calls("a", "b", "c"), said("x"), tools=[a, Tool("b", gate), c])

@@ -202,6 +202,7 @@ def test_a_function_reconciles_only_if_it_has_a_reconciler():
     assert describe_tool(add).reconciles
 
 
+@pytest.mark.accepts(367)
 def test_policies_are_described_by_info_name_or_type():
     class Named(Policy):
         def name(self):

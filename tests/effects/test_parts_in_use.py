@@ -39,6 +39,7 @@ async def test_a_waiting_call_runs_the_tool_it_was_matched_to():
     sound(k)
 
 
+@pytest.mark.accepts(429)
 async def test_a_waiting_call_runs_a_tool_that_was_removed_and_keeps_its_label():
     a = Tool("a", capabilities=("fs:read", "fs:write"))
     a.needs = lambda call: ["fs:read"]
@@ -66,6 +67,7 @@ async def test_a_tool_that_is_false_is_a_tool():
     assert first.runs == ["c1"]
 
 
+@pytest.mark.accepts(389)
 async def test_a_call_is_judged_by_the_policy_it_was_announced_for():
     gate = Gate("deny")
     old, new = Policy(a=gate, b="deny"), Policy()
@@ -131,6 +133,7 @@ async def test_a_request_goes_to_the_provider_it_was_announced_for(monkeypatch):
     sound(k)
 
 
+@pytest.mark.accepts(370)
 async def test_a_provider_that_switched_its_model_is_announced_before_the_request():
     k = kernel(said("x"))
     k.provider().described = ModelInfo("scripted", "m2", 9000)
@@ -167,6 +170,7 @@ async def test_a_policy_whose_rules_changed_judges_by_them():
 # -- sinks -------------------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(395)
 async def test_fragments_are_shown_live_and_not_after_the_answer():
     async def streaming(request, sink):
         sink.reasoning("hm")
@@ -191,6 +195,7 @@ async def test_fragments_are_shown_live_and_not_after_the_answer():
     assert "model.delta" not in [one.name for one in k.history(all=True)]
 
 
+@pytest.mark.accepts(415)
 async def test_progress_is_shown_live_and_not_after_the_result():
     async def working(call, sink):
         sink.push("half")
@@ -204,6 +209,7 @@ async def test_progress_is_shown_live_and_not_after_the_result():
     shown = [one for one in stream.drain() if one.name == "tool.output"]
     assert [(one.call, one.tool, one.chunk) for one in shown] == [("c1", "a", "half")]
     assert not a.sinks[0].is_connected()
+    assert "tool.output" not in [one.name for one in k.history(all=True)]
 
 
 async def test_a_sink_of_a_given_up_run_is_deaf_and_tells_to_stop():
@@ -334,6 +340,7 @@ async def test_a_clock_that_calls_its_kernel_is_told_so():
     sound(k)
 
 
+@pytest.mark.accepts(212)
 async def test_a_rule_that_answers_ready_is_seen_before_the_calls_run():
     """A client may answer a question the instant it sees it."""
     k = kernel(calls("a", "b"), said("x"), tools=[Tool("a"), Tool("b")], policy=None)

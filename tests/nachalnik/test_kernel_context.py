@@ -26,6 +26,7 @@ def since(k, before):
 # -- adding ------------------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(303)
 def test_push_gives_the_id_and_opens_an_undo_point(k):
     before = k.position
     assert k.push(ContextItem.file("a.py", "x = 1").pinned()) == 3
@@ -37,6 +38,7 @@ def test_push_gives_the_id_and_opens_an_undo_point(k):
     sound(k)
 
 
+@pytest.mark.accepts(351)
 def test_push_all_is_one_operation(k):
     before = k.position
     assert k.push_all(ContextItem.user(text) for text in "abc") == [3, 4, 5]
@@ -59,7 +61,9 @@ def test_what_is_no_item_is_refused_before_anything_happens(k):
     assert k.position == before
 
 
+@pytest.mark.accepts(229, 266)
 def test_every_kind_of_content_can_be_pushed(k):
+    assert k.budget().fully_counted()
     for content, kind in (
         ("text", Text),
         ({"a": [1, None, 2.5]}, JsonContent),
@@ -67,6 +71,7 @@ def test_every_kind_of_content_can_be_pushed(k):
     ):
         assert type(k.item(k.push(ContextItem.user(content))).content) is kind
     assert k.budget().uncounted == 1
+    assert (k.items()[-1].tokens, k.items()[-1].uncounted) == (0, 1)
     assert not k.budget().fully_counted()
     with pytest.raises(NotJson):
         ContextItem.user(float("nan"))
@@ -76,6 +81,7 @@ def test_every_kind_of_content_can_be_pushed(k):
 # -- changing ----------------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(346)
 def test_set_state_reports_each_id_once(k):
     k.set_state(2, "excluded")
     before = k.position
@@ -88,6 +94,7 @@ def test_set_state_reports_each_id_once(k):
     sound(k)
 
 
+@pytest.mark.accepts(312, 313, 346)
 def test_a_new_note_is_a_change_and_no_change_is_silence(k):
     before = k.position
     assert k.set_state(1, "active").is_empty()
@@ -113,12 +120,15 @@ def test_exclude(k):
     assert [item.state for item in k.items()] == ["active", "active"]
 
 
+@pytest.mark.accepts(315, 316)
 def test_supersede(k):
     before = k.position
     assert k.supersede(1, ContextItem.user("better")) == 3
     assert since(k, before) == ["context.added", "context.changed"]
     assert k.item(1).state == "superseded"
     assert "3" in k.item(1).note
+    assert k.item(1).content == Text("one")
+    assert [one.content for one in k.project().messages] == [Text("two"), Text("better")]
     assert k.undo()
     assert [(item.id, item.state) for item in k.items()] == [(1, "active"), (2, "active")]
     before = k.position
@@ -128,6 +138,7 @@ def test_supersede(k):
     sound(k)
 
 
+@pytest.mark.accepts(308, 356)
 def test_replace_counts_anew_and_tells_what_was(k):
     tokens = k.item(1).tokens
     k.replace(1, "a much longer text than the one before it")
@@ -141,10 +152,11 @@ def test_replace_counts_anew_and_tells_what_was(k):
     with pytest.raises(UnknownItem, match="9"):
         k.replace(9, "x")
     assert k.undo()
-    assert k.item(1).content == Text("one")
+    assert (k.item(1).content, k.item(1).tokens) == (Text("one"), tokens)
     sound(k)
 
 
+@pytest.mark.accepts(317)
 def test_annotate_takes_no_undo_point_but_the_redo(k):
     k.push(ContextItem.user("x"))
     k.undo()
@@ -177,6 +189,7 @@ def test_a_recount_is_always_announced(k):
 # -- undo and redo -----------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(343, 344)
 def test_undo_and_redo_are_inverse_and_silent_at_the_end(k):
     k.push(ContextItem.user("three"))
     k.set_state(1, "excluded")
@@ -194,6 +207,7 @@ def test_undo_and_redo_are_inverse_and_silent_at_the_end(k):
     sound(k)
 
 
+@pytest.mark.accepts(350)
 def test_a_new_operation_drops_the_redo(k):
     k.undo()
     assert k.redo_len() == 1
@@ -202,6 +216,7 @@ def test_a_new_operation_drops_the_redo(k):
     assert not k.redo()
 
 
+@pytest.mark.accepts(336)
 def test_the_depth_of_undo():
     k = Kernel(Config(session_name="demo", context_undo_depth=2))
     for text in "abcd":
@@ -214,6 +229,7 @@ def test_the_depth_of_undo():
     sound(k)
 
 
+@pytest.mark.accepts(357)
 @pytest.mark.anyio
 async def test_undo_is_busy_while_a_batch_is_in_hand():
     gate = Gate()
@@ -235,6 +251,7 @@ async def test_undo_is_busy_while_a_batch_is_in_hand():
     sound(k)
 
 
+@pytest.mark.accepts(360)
 @pytest.mark.anyio
 async def test_undoing_the_answer_of_a_finished_turn_makes_it_idle():
     k = kernel(said("x"))
@@ -248,6 +265,7 @@ async def test_undoing_the_answer_of_a_finished_turn_makes_it_idle():
     sound(k)
 
 
+@pytest.mark.accepts(359)
 @pytest.mark.anyio
 async def test_one_undo_takes_a_batch_and_what_came_between():
     async def editing(call, sink):

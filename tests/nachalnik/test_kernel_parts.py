@@ -24,6 +24,7 @@ def since(k, before):
 # -- provider ----------------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(369)
 def test_set_and_clear_provider_return_what_was_and_always_tell():
     k = Kernel(Config(session_name="demo"))
     first, second = Model(), Model(info=ModelInfo("scripted", "m2"))
@@ -39,6 +40,7 @@ def test_set_and_clear_provider_return_what_was_and_always_tell():
     sound(k)
 
 
+@pytest.mark.accepts(370, 371)
 def test_a_provider_that_switched_in_place_is_announced_once():
     k = kernel()
     assert not k.provider_changed()
@@ -55,6 +57,7 @@ def test_a_provider_that_switched_in_place_is_announced_once():
     assert named(k, "model.changed")[-1]["from"]["model"] == "m1"
 
 
+@pytest.mark.accepts(369)
 @pytest.mark.anyio
 async def test_without_a_provider_a_step_raises_and_says_nothing():
     k = kernel(said("x"))
@@ -103,11 +106,14 @@ def test_tools_are_kept_by_id_and_told_sorted():
     sound(k)
 
 
+@pytest.mark.accepts(413, 427)
 @pytest.mark.anyio
 async def test_a_call_to_an_unknown_tool_is_told_what_there_is():
     k = kernel(calls("zip"), said("x"), tools=[Tool("b"), Tool("a")])
-    await k.turn()
+    assert await k.turn() == Finished(4, "end_turn")
+    assert k.item(3).kind.is_error
     text = k.item(3).content.text
+    assert "No such tool" in text
     assert "zip" in text
     assert "a, b" in text
     assert len(named(k, "tool.unknown")) == 1
@@ -119,6 +125,7 @@ async def test_a_call_to_an_unknown_tool_is_told_what_there_is():
 # -- policy ------------------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(171)
 def test_set_policy_returns_what_was_and_tells_both_names():
     k = Kernel(Config(session_name="demo"))
     first, second = Rules(allow=["*"]), Policy()
@@ -138,6 +145,7 @@ def test_set_policy_returns_what_was_and_tells_both_names():
 # -- parameters --------------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(368, 433)
 @pytest.mark.anyio
 async def test_parameters_go_verbatim_and_equal_ones_are_silence():
     k = kernel(said("x"))
@@ -203,6 +211,7 @@ class Worn(BytesPerToken):
         return super().count_item(item)
 
 
+@pytest.mark.accepts(439)
 @pytest.mark.anyio
 async def test_a_projector_of_ones_own_is_what_is_previewed_sent_and_recorded(tmp_path):
     path = tmp_path / "demo.jsonl"

@@ -26,6 +26,7 @@ async def asking(*tools, **options):
     return k
 
 
+@pytest.mark.accepts(193)
 async def test_what_waits_is_listed():
     reply = ModelResponse.of_calls(call("c1", "a", '{"x": 1}'), call("c2", "b"))
     tools = [Tool("a", capabilities=("fs:read",)), Tool("b")]
@@ -41,10 +42,13 @@ async def test_what_waits_is_listed():
         PendingCall("c2", "b", "{}", "allow"),
     ]
     assert k.unanswered_calls() == []
+    assert results(k) == []
 
 
+@pytest.mark.accepts(195, 197)
 async def test_each_answer_moves_the_loop():
     k = await asking("a", "b")
+    assert [one.id for one in k.pending_permissions()] == [1, 2]
     assert k.decide(2, "allow") == Deciding((1,))
     assert k.decide(1, "deny", reason="not today") == Ready(("c1", "c2"))
     assert await k.turn() == Finished(5, "end_turn")
@@ -62,6 +66,7 @@ async def test_each_answer_moves_the_loop():
     sound(k)
 
 
+@pytest.mark.accepts(198)
 async def test_a_second_answer_is_told_how_it_was_resolved():
     k = await asking("a")
     k.decide(1, "allow")
@@ -173,6 +178,7 @@ async def test_ids_of_questions_never_repeat():
     assert ids == [1, 2]
 
 
+@pytest.mark.accepts(413)
 async def test_unknown_tools_use_no_id_and_leave_the_loop_idle():
     k = kernel(calls("zip", "zap"), said("x"), tools=[Tool("a")], policy=None)
     assert await k.step() == Idle()

@@ -22,6 +22,7 @@ async def lived(k):
 # -- history -----------------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(394)
 async def test_history_numbers_rise_and_bookkeeping_has_none():
     k = await lived(kernel(calls("a"), said("x"), tools=[Tool("a")]))
     numbers = [one.seq for one in k.history()]
@@ -32,6 +33,7 @@ async def test_history_numbers_rise_and_bookkeeping_has_none():
     assert [one.position for one in everything] == sorted(one.position for one in everything)
 
 
+@pytest.mark.accepts(393)
 async def test_the_exchange_of_the_reference():
     """kernel.md 2.14, event by event."""
 
@@ -51,6 +53,7 @@ async def test_the_exchange_of_the_reference():
     ).split()
 
 
+@pytest.mark.accepts(396)
 async def test_history_since(tmp_path):
     k = await lived(kernel(said("x")))
     last = k.last_seq()
@@ -61,6 +64,7 @@ async def test_history_since(tmp_path):
     assert [one.seq for one in everything] == [last - 1, last, None]
 
 
+@pytest.mark.accepts(397)
 async def test_a_record_is_a_plain_object_that_json_can_say():
     k = await lived(kernel(calls("a"), said("x"), tools=[Tool("a")], policy=None))
     k.decide(1, "allow")
@@ -137,6 +141,7 @@ async def test_state_at_every_position(tmp_path):
 # -- budgets and previews ----------------------------------------------------------------------
 
 
+@pytest.mark.accepts(320, 434)
 async def test_the_budget_is_what_the_next_request_costs():
     reply = ModelResponse(content=Text("x"), usage=Usage(44, 12))
     k = kernel(reply, tools=[Tool("a")])
@@ -151,8 +156,12 @@ async def test_the_budget_is_what_the_next_request_costs():
     assert k.budget().reported == Usage(44, 12)
     k.set_provider(Model(info=ModelInfo("scripted", "unknown")))
     assert k.budget().fraction_used() is None
+    assert k.budget().tool_tokens > 0
+    k.clear_provider()
+    assert k.budget().limit is None
 
 
+@pytest.mark.accepts(433)
 async def test_what_a_preview_shows_is_what_is_sent():
     sent = []
 
@@ -183,6 +192,7 @@ async def test_an_empty_context_has_no_preview():
         k.preview_request()
 
 
+@pytest.mark.accepts(403)
 async def test_the_payload_is_the_providers_own():
     class Rendering(Model):
         def render(self, request):

@@ -12,6 +12,7 @@ from reducers.vocabulary.phases import Deciding, Idle
 from tests.effects.shell import Model, Tool, calls, kernel, named, names, said, sound
 
 
+@pytest.mark.accepts(394)
 def test_a_new_kernel_announces_itself_and_does_nothing_else():
     k = Kernel(Config(session_name="demo"))
     assert names(k) == ["session.started"]
@@ -51,6 +52,7 @@ def test_nameless_sessions_are_counted_and_named_ones_are_not():
     assert Kernel(Config(session_name="../etc")).session_name() == "../etc"
 
 
+@pytest.mark.accepts(314)
 def test_the_repr_is_one_line_and_no_dump():
     k = kernel(tools=[Tool("b"), Tool("a")])
     k.push(ContextItem.user("a very long text " * 100))
@@ -68,6 +70,7 @@ def test_two_kernels_share_nothing():
     assert len(second.items()) == 1
 
 
+@pytest.mark.accepts(188, 394)
 @pytest.mark.anyio
 async def test_finishing_is_no_shutdown():
     k = kernel(said("x"))
@@ -80,6 +83,7 @@ async def test_finishing_is_no_shutdown():
     sound(k)
 
 
+@pytest.mark.accepts(188)
 @pytest.mark.anyio
 async def test_finishing_with_calls_pending_names_them():
     k = kernel(calls("a", "b"), tools=[Tool("a"), Tool("b")], policy=Rules(allow=["a"]))
@@ -91,6 +95,7 @@ async def test_finishing_with_calls_pending_names_them():
     sound(k)
 
 
+@pytest.mark.accepts(146, 147)
 def test_reserved_calls_are_counted_once():
     k = kernel()
     assert k.reserve_calls(["c1", "c2", "c1"]) == 2
@@ -254,6 +259,7 @@ def test_a_reader_whose_loop_is_gone_hinders_nobody():
     assert len(stream.drain()) == 1
 
 
+@pytest.mark.accepts(79, 80)
 def test_threads_that_swap_the_provider_are_told_in_the_order_of_the_log():
     k = kernel()
     stream = k.subscribe()

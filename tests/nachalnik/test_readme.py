@@ -39,7 +39,13 @@ def rows(page, heading):
 # -- programs ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("program", [FIRST, EMBEDDED], ids=["first", "embedded"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(FIRST, id="first", marks=pytest.mark.accepts(458, 459, 460, 461)),
+        pytest.param(EMBEDDED, id="embedded"),
+    ],
+)
 def test_a_program_prints_what_its_comments_say(program, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(program, encoding="utf-8")
@@ -48,7 +54,6 @@ def test_a_program_prints_what_its_comments_say(program, tmp_path):
     assert run(path, cwd=tmp_path).splitlines() == said
 
 
-@pytest.mark.accepts(458, 459, 460, 461)
 def test_the_first_program_is_the_example_and_short():
     assert (ROOT / "nachalnik/examples/first.py").read_text(encoding="utf-8") == FIRST
     assert len(FIRST.splitlines()) <= 25

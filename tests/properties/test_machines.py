@@ -314,7 +314,17 @@ INVARIANTS: dict[str, Check] = {
 }
 
 
-@pytest.mark.parametrize("number", INVARIANTS)
+COVERS = {"I-CONTEXT-1": (108, 109)}
+"""The acceptance lines that an invariant covers."""
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(n, marks=pytest.mark.accepts(*COVERS[n])) if n in COVERS else n
+        for n in INVARIANTS
+    ],
+)
 @given(player=played())
 @examples(25)
 def test_invariant(number, player):

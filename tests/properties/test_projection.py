@@ -133,6 +133,7 @@ def test_projecting_from_any_earlier_projection_is_projecting(moves, projector, 
         earlier.append(chained)
 
 
+@pytest.mark.accepts(118)
 @given(moves_of(*GROWING, max_size=12), PROJECTORS)
 @examples(100)
 def test_segments_make_of_the_items_what_one_stretch_makes(moves, projector):

@@ -521,6 +521,7 @@ INVARIANTS = (
 )
 
 
+@pytest.mark.accepts(107)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_long_session(seed):
     Wanderer(seed).walk(150)

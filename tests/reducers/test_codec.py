@@ -180,6 +180,7 @@ def test_a_text_that_grows_when_it_is_encoded_is_measured_encoded():
     assert len(survives(commit)) == 1
 
 
+@pytest.mark.accepts(13)
 def test_a_large_content_of_any_kind():
     for content in (
         JsonContent(Json(json.dumps("x" * LARGE_BYTES))),
@@ -209,6 +210,7 @@ def answered(content: bytes) -> bytes:
     )
 
 
+@pytest.mark.accepts(133, 135)
 @pytest.mark.parametrize(
     ("raw", "says"),
     [
@@ -317,8 +319,12 @@ def test_a_log_folds_with_every_input_removed(moves):
     assert state == player.state
 
 
+@pytest.mark.accepts(134)
 def test_unknown_fields_are_passed_over():
-    raw = b'{"at":1,"position":1,"input":null,"events":[{"tag":"turn.opened","turn":2,"new":1}]}'
+    raw = (
+        b'{"at":1,"position":1,"input":null,"new":1,'
+        b'"events":[{"tag":"turn.opened","turn":2,"new":1}]}'
+    )
     assert decode_stored(raw).events == (e.TurnOpened(turn=2),)
 
 

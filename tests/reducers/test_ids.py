@@ -46,6 +46,7 @@ def test_ids_are_repaired(reserved, ids, given):
     assert repaired(asking(*reserved), *ids) == given
 
 
+@pytest.mark.accepts(411)
 def test_each_repair_says_why():
     core = asking("old")
     step = core.ask(call(""), call("x"), call("x"), call("old"))
@@ -67,6 +68,7 @@ def test_an_id_that_would_swell_every_event_is_not_kept():
     )
 
 
+@pytest.mark.accepts(424)
 def test_ids_01_a_provider_that_uses_one_id_in_every_turn():
     core = asking()
     given = []
@@ -81,6 +83,7 @@ def test_ids_01_a_provider_that_uses_one_id_in_every_turn():
     assert answered == {id: Text(str(n)) for n, id in enumerate(given)}
 
 
+@pytest.mark.accepts(19)
 def test_blocks_are_rewritten_in_place_and_only_where_needed():
     core = asking()
     blocks = (TextBlock(Text("x")), CallBlock(call("a")), TextBlock(Text("y")), CallBlock(call("")))

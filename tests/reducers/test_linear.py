@@ -53,6 +53,7 @@ def said(projection) -> list[str]:
 # -- one item ----------------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(34, 323, 324)
 def test_each_kind_becomes_a_message_of_its_role():
     projection = project(
         ContextItem.system("be brief"),
@@ -87,6 +88,7 @@ def test_only_text_references_are_labelled_and_only_if_asked():
     assert said(project(ContextItem.file("a.rs", "x"), label_references=False)) == ["user: x"]
 
 
+@pytest.mark.accepts(325)
 @pytest.mark.parametrize("state", ["excluded", "archived", "superseded"])
 def test_what_is_out_is_skipped_with_its_state_and_note(state):
     projection = project(
@@ -102,6 +104,7 @@ def test_the_content_is_shared_not_copied(state):
     assert project(item).messages[0].content is item.content
 
 
+@pytest.mark.accepts(298)
 def test_an_elided_item_keeps_its_place_as_a_marker():
     projection = project(
         ContextItem.user("long").with_state("elided", "read before"),
@@ -143,6 +146,7 @@ def test_a_turn_with_nothing_left_is_skipped():
     assert "reasoning goes with it" in thoughtful
 
 
+@pytest.mark.accepts(291, 334)
 def test_a_result_without_its_call_is_left_out():
     projection = project(answers("c1"), asks("c2"), answers("c2"), answers("c2", "again"))
     assert said(projection) == ["assistant:  [c2]", "tool: ok"]
@@ -153,6 +157,7 @@ def test_a_result_without_its_call_is_left_out():
     orphan, second = projection.repairs
     assert "not in the projection" in orphan
     assert "already has a result" in second
+    assert "not in the projection" not in second
 
 
 def test_a_result_whose_call_is_out_is_an_orphan_until_it_returns():
@@ -163,12 +168,14 @@ def test_a_result_whose_call_is_out_is_an_orphan_until_it_returns():
     assert len(project(turn, answers("c1")).messages) == 2
 
 
+@pytest.mark.accepts(332)
 def test_two_turns_that_share_an_id_keep_their_own_results():
     projection = project(asks("c"), answers("c", "one"), asks("c"), answers("c", "two"))
     assert said(projection) == ["assistant:  [c]", "tool: one", "assistant:  [c]", "tool: two"]
     assert pairing_problem(projection.messages) is None
 
 
+@pytest.mark.accepts(333)
 def test_the_kept_whole_beside_its_short_copy_is_no_repair_until_it_is_active():
     whole = answers("c1", "the whole").with_state("archived", "shortened")
     assert project(asks("c1"), whole, answers("c1", "the")).repairs == ()
@@ -177,6 +184,7 @@ def test_the_kept_whole_beside_its_short_copy_is_no_repair_until_it_is_active():
     assert "already has a result" in both.repairs[0]
 
 
+@pytest.mark.accepts(328)
 def test_without_repairs_orphans_stay_in_their_place():
     projection = project(
         ContextItem.user("a"), answers("c1"), ContextItem.user("b"), repair_orphans=False
@@ -189,6 +197,7 @@ def test_without_repairs_orphans_stay_in_their_place():
 # -- order -------------------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(51, 52, 53, 330, 331)
 def test_results_stand_directly_behind_their_turn():
     """ORPH-07: something was recorded between a call and its answer."""
     projection = project(
@@ -223,6 +232,7 @@ ORDERED = Blocks(
 )
 
 
+@pytest.mark.accepts(27, 28, 29)
 def test_blocks_are_flattened_and_what_that_loses_is_said():
     projection = project(ContextItem.assistant(ORDERED), answers("c1"), answers("c2"))
     message = projection.messages[0]
@@ -234,6 +244,7 @@ def test_blocks_are_flattened_and_what_that_loses_is_said():
         assert lost in repair
 
 
+@pytest.mark.accepts(31)
 def test_blocks_that_three_slots_can_say_lose_nothing():
     slots = Blocks((ReasoningBlock(Text("hm")), TextBlock(BLOB), CallBlock(call("c1"))))
     projection = project(ContextItem.assistant(slots), answers("c1"))
@@ -241,6 +252,7 @@ def test_blocks_that_three_slots_can_say_lose_nothing():
     assert projection.messages[0].content == BLOB
 
 
+@pytest.mark.accepts(35, 38)
 def test_blocks_can_be_sent_as_blocks():
     projection = project(
         ContextItem.assistant(ORDERED), answers("c1"), ContextItem.assistant("x"), send_blocks=True
@@ -258,6 +270,7 @@ def test_what_the_provider_attached_to_a_turn_goes_back_with_it():
         assert project(turn, **options).messages[0].extra == SIGNED
 
 
+@pytest.mark.accepts(436)
 def test_thinking_goes_out_or_stays():
     turn = ContextItem.assistant("x").with_reasoning("hm")
     assert project(turn).messages[0].reasoning == Text("hm")
@@ -266,6 +279,7 @@ def test_thinking_goes_out_or_stays():
     assert blocks.messages[0].reasoning is None
 
 
+@pytest.mark.accepts(42, 44, 55)
 def test_an_elided_turn_of_blocks_has_one_marker_and_no_thinking():
     item = ContextItem.assistant(ORDERED).with_state("elided", "short")
     projection = project(item, answers("c1"), answers("c2"))

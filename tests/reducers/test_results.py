@@ -44,6 +44,7 @@ def finished(step) -> ToolFinished:
     return next(event for event in step.events if isinstance(event, ToolFinished))
 
 
+@pytest.mark.accepts(416, 417, 419, 423)
 def test_an_output_over_its_limit_is_cut_and_the_whole_is_kept_aside():
     core = asked("c1", default_tool_output_limit=100)
     step = core.feed(i.ToolSettled(core.effect("c1"), ToolOutput(LONG)))
@@ -57,7 +58,7 @@ def test_an_output_over_its_limit_is_cut_and_the_whole_is_kept_aside():
     assert (whole.content, whole.state) == (LONG, "archived")
     assert (whole.note, whole.included_because) == (wording.WHOLE_NOTE, wording.WHOLE_KEPT)
     assert (copy.state, copy.note, copy.label) == ("active", None, whole.label)
-    assert content_len(copy.content) <= 100
+    assert content_len(copy.content) == 100
     end = finished(step)
     assert (end.item, end.whole, end.tokens) == (4, 3, copy.tokens)
     assert copy.content.text.startswith("0123456789")
@@ -69,13 +70,18 @@ def test_an_output_over_its_limit_is_cut_and_the_whole_is_kept_aside():
     assert list(sent.repairs) == []
 
 
+@pytest.mark.accepts(422)
 def test_the_whole_need_not_be_kept():
     core = asked("c1", default_tool_output_limit=100, keep_truncated_output=False)
     step = core.feed(i.ToolSettled(core.effect("c1"), ToolOutput(LONG)))
     assert told(step.events[1]) == "tool.finished c1"
     assert (finished(step).whole, finished(step).item) == (None, 3)
+    assert len(core.state.context.items) == 3
+    assert str(finished(step).truncated) in result(core).included_because
+    assert "item" not in result(core).included_because
 
 
+@pytest.mark.accepts(419)
 def test_at_its_limit_nothing_is_cut():
     core = asked("c1", default_tool_output_limit=300)
     step = core.feed(i.ToolSettled(core.effect("c1"), ToolOutput(LONG)))
@@ -84,6 +90,7 @@ def test_at_its_limit_nothing_is_cut():
     assert result(core).included_because is None
 
 
+@pytest.mark.accepts(423, 430)
 @pytest.mark.parametrize(
     ("own", "given", "limit"),
     [(None, None, 200), (150, None, 150), (150, 120, 120), (0, None, 0), (None, 0, 0)],
@@ -118,6 +125,7 @@ def test_an_output_that_waited_and_is_cut_stands_whole_in_its_answer():
     assert content_len(copy.content) <= 100
 
 
+@pytest.mark.accepts(237)
 def test_a_structured_result_stays_structured():
     core = asked("c1")
     content = JsonContent(Json('{"sum":3}'))
@@ -129,6 +137,7 @@ def test_a_structured_result_stays_structured():
 # -- labels ------------------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(428)
 @pytest.mark.parametrize(
     ("declared", "needed", "label"),
     [
@@ -151,6 +160,7 @@ def test_a_label_says_what_was_needed_of_a_tool_that_can_do_several_things(decla
 # -- words (kernel.md 2.10) --------------------------------------------------------------------
 
 
+@pytest.mark.accepts(382)
 def test_a_refusal_by_a_rule_is_a_standing_one():
     core = asked("c1", policy=PolicyInfo("Rules", (Rule(deny="add"),)))
     text = result(core).content.text
@@ -160,6 +170,7 @@ def test_a_refusal_by_a_rule_is_a_standing_one():
     assert "refused again" in text
 
 
+@pytest.mark.accepts(381)
 def test_a_refusal_by_code_says_why():
     core = asked("c1", policy=CODE)
     core.feed(i.CallJudged(core.effect("c1"), "deny", "it is Sunday."))
@@ -169,6 +180,7 @@ def test_a_refusal_by_code_says_why():
     assert "the policy refuses it" in result(core).content.text
 
 
+@pytest.mark.accepts(383)
 def test_a_refusal_by_a_person_answers_one_call():
     core = asked("c1", policy=ASK)
     core.feed(i.DecidePermission(1, "deny", reason="not in this folder."))
@@ -189,6 +201,7 @@ def test_a_refusal_because_nobody_could_be_asked_is_not_a_person_s():
     assert core.state.calls.batch[0].source == "policy"
 
 
+@pytest.mark.accepts(427)
 def test_an_unknown_tool_is_told_the_known_ones():
     core = asked(call("c1", "frobnicate"))
     text = result(core).content.text
@@ -197,6 +210,7 @@ def test_an_unknown_tool_is_told_the_known_ones():
     assert "no tools" in wording.unknown_tool("x", ())
 
 
+@pytest.mark.accepts(385)
 @pytest.mark.parametrize(
     "text",
     [
@@ -276,6 +290,7 @@ def test_a_late_answer_keeps_how_it_came_about():
     assert (event.crashed, event.mended, event.output) == (True, 1, late.output)
 
 
+@pytest.mark.accepts(318)
 @pytest.mark.parametrize("state", ["active", "pinned"])
 def test_the_note_of_an_item_arrives_with_it(state):
     core = started()

@@ -144,6 +144,7 @@ def test_steps_and_a_turn_record_the_same_in_the_same_order(parallel, policy):
     assert by_turn[-1] == ">finished{6 end_turn}"
 
 
+@pytest.mark.accepts(66)
 def test_parallel_calls_answer_in_any_order_and_are_recorded_in_the_models():
     core = asked("c1", "c2", parallel_tool_calls=True)
     core.result("c2", "two")
@@ -165,6 +166,7 @@ def test_parallel_calls_answer_in_any_order_and_are_recorded_in_the_models():
     assert contents[2:] == [Text("one"), Text("two")]
 
 
+@pytest.mark.accepts(191, 393)
 def test_the_reference_exchange_of_kernel_2_14():
     core = asked("c1")
     core.result("c1", "3")
@@ -232,6 +234,7 @@ def test_a_refused_call_met_by_the_flag_says_interrupted():
     assert "Not permitted" not in refused.content.text
 
 
+@pytest.mark.accepts(83, 84)
 def test_cancelling_the_calls_that_wait():
     core = asked("c1", call("c2", "note", "{}"), policy=ALLOW_ADD)
     core.feed(i.CancelCalls("not now"))

@@ -37,6 +37,7 @@ def running(*calls: str, **config) -> Core:
 # -- edits -------------------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(335, 342, 347, 348)
 def test_whatever_one_call_did_is_taken_back_by_one_undo():
     core = started()
     core.push("a", "b", "c")
@@ -61,6 +62,7 @@ def test_whatever_one_call_did_is_taken_back_by_one_undo():
     assert core.state.context.items[0].note == "not now"
 
 
+@pytest.mark.accepts(337)
 def test_what_changes_nothing_leaves_no_point():
     core = started()
     core.push("a")
@@ -81,6 +83,7 @@ def test_what_changes_nothing_leaves_no_point():
     assert undone(core) == ["context.undone [1] []"]
 
 
+@pytest.mark.accepts(318)
 def test_a_note_alone_is_a_change_and_an_item_arrives_active():
     core = started()
     step = core.feed(i.PushItems((ContextItem.user("a").with_state("archived", "old"),)))
@@ -94,6 +97,7 @@ def test_a_note_alone_is_a_change_and_an_item_arrives_active():
     assert core.state.context.items[0].note is None
 
 
+@pytest.mark.accepts(345, 355)
 def test_metadata_goes_back_with_the_operation_before_it():
     core = started()
     core.push("a")
@@ -105,6 +109,7 @@ def test_metadata_goes_back_with_the_operation_before_it():
     core.feed(i.Undo())
     core.feed(i.AnnotateItem(1, Json('{"n":2}')))
     assert redone(core) == [], "a real change of metadata discards what could be redone"
+    assert core.state.context.items[0].meta == Json('{"n":2}')
 
 
 def test_an_undone_number_stays_taken():
@@ -118,6 +123,7 @@ def test_an_undone_number_stays_taken():
     assert texts(core) == ["c"]
 
 
+@pytest.mark.accepts(336)
 def test_depth():
     core = started(context_undo_depth=2)
     for text in "abc":
@@ -141,6 +147,7 @@ def test_a_smaller_depth_at_an_opening_forgets_the_oldest():
     assert texts(core) == ["a", "b"]
 
 
+@pytest.mark.accepts(338)
 def test_a_recount_makes_no_item_changed():
     core = started()
     core.push("a")
@@ -152,6 +159,7 @@ def test_a_recount_makes_no_item_changed():
 # -- turns and batches -------------------------------------------------------------------------
 
 
+@pytest.mark.accepts(353)
 def test_a_turn_and_the_answers_to_its_unknown_calls_are_one():
     core = started()
     core.push("go")
@@ -160,6 +168,7 @@ def test_a_turn_and_the_answers_to_its_unknown_calls_are_one():
     assert undone(core) == ["context.undone [2, 3, 4] []"]
 
 
+@pytest.mark.accepts(353)
 def test_two_results_of_one_execution_are_one():
     core = running("c1", "c2")
     core.result("c1")
@@ -168,6 +177,7 @@ def test_two_results_of_one_execution_are_one():
     assert undone(core) == ["context.undone [2] []"]
 
 
+@pytest.mark.accepts(359)
 def test_what_others_did_in_between_is_folded_into_the_batch():
     core = running("c1", "c2", "c3")
     core.result("c1")
@@ -206,6 +216,7 @@ def test_a_batch_whose_point_has_fallen_off_cannot_be_undone_in_its_middle():
     assert undone(core) == []
 
 
+@pytest.mark.accepts(352)
 def test_a_cancellation_is_one():
     for ended in (i.CancelCalls(), i.CancelTurn()):
         core = started()

@@ -79,6 +79,7 @@ PAYLOADS = {
 """The payloads of kernel.md 3.2 that this version records."""
 
 
+@pytest.mark.accepts(397)
 @given(histories, settings_of_a_session)
 @examples(50)
 def test_every_record_has_its_name_and_its_fields(moves, setting):
@@ -103,6 +104,7 @@ def test_every_record_has_its_name_and_its_fields(moves, setting):
     assert seqs == list(range(1, len(seqs) + 1))
 
 
+@pytest.mark.accepts(400)
 @given(histories, settings_of_a_session)
 @examples(30)
 def test_a_request_is_shown_with_its_whole_lists(moves, setting):

@@ -33,6 +33,7 @@ CALL = ToolCall("c", "add", Json('{"x":1}'))
 # -- sizes and texts (kernel.md 1.8) -----------------------------------------------------------
 
 
+@pytest.mark.accepts(1, 2, 3, 4, 5, 228, 448)
 @pytest.mark.parametrize(
     ("content", "size", "text"),
     [
@@ -53,6 +54,7 @@ def test_size_and_text(content, size, text):
     assert as_text(content) == text
 
 
+@pytest.mark.accepts(447)
 @pytest.mark.parametrize(
     ("size", "shown"),
     [
@@ -64,6 +66,7 @@ def test_sizes_for_people(size, shown):
     assert human_size(size) == shown
 
 
+@pytest.mark.accepts(241)
 def test_blobs_are_found_at_any_depth():
     other = Blob("audio/wav", "eA==")
     blocks = Blocks((TextBlock(BLOB), ReasoningBlock(other), CallBlock(CALL), TextBlock(Text("x"))))
@@ -111,6 +114,7 @@ def cut_plainly(content: Content, limit: int) -> tuple[str, int] | None:
     return raw[:cut].decode(), whole - cut
 
 
+@pytest.mark.accepts(7, 8, 9, 12, 451)
 @given(values_of(Content) | st.text(max_size=300).map(Text), st.integers(0, 320))
 @examples(300)
 def test_cutting_is_what_the_specification_tells(content, limit):
@@ -119,6 +123,7 @@ def test_cutting_is_what_the_specification_tells(content, limit):
     assert cut == (None if expected is None else (Text(expected[0]), expected[1]))
 
 
+@pytest.mark.accepts(236)
 @given(values_of(Content), st.integers(0, 200))
 def test_a_cut_fits_and_says_exactly_what_it_dropped(content, limit):
     cut = truncate(content, limit)
@@ -131,6 +136,7 @@ def test_a_cut_fits_and_says_exactly_what_it_dropped(content, limit):
     assert byte_len(kept) + dropped == content_len(content)
 
 
+@pytest.mark.accepts(444)
 @pytest.mark.parametrize("limit", [0, 1, 10, 30, 40, 42, 43, 44, 100, 999])
 def test_cutting_a_thousand_bytes(limit):
     cut, dropped = truncate(Text("-" * 1000), limit)
@@ -144,6 +150,7 @@ def test_a_limit_below_nothing_is_nothing():
     assert truncate(Text(""), -5) is None
 
 
+@pytest.mark.accepts(452)
 def test_cutting_never_splits_a_character():
     text, dropped = truncate(Text("każdy" * 50), 21)
     assert (byte_len(text.text), dropped) == (20, 280)
@@ -152,9 +159,12 @@ def test_cutting_never_splits_a_character():
     assert noted.text.endswith("output limit]")
 
 
+@pytest.mark.accepts(449)
 def test_a_blob_over_a_limit_becomes_its_name():
     cut, dropped = truncate(Blob("image/png", "A" * 5000), 80)
     assert cut.text.startswith("[image/png, 5.00kB]")
+    assert cut.text.endswith(f"[{dropped} bytes cut by an output limit]")
+    assert byte_len(cut.text) <= 80
     assert dropped > 4900
 
 

@@ -7,9 +7,10 @@ from reducers.vocabulary.errors import ProviderError, TooLong
 from reducers.vocabulary.json import Json
 from reducers.vocabulary.models import ModelInfo, ModelResponse, Overrun, Usage
 
-CALL = ToolCall("c", "add", Json("{}"))
+CALL, OTHER = ToolCall("c", "add", Json("{}")), ToolCall("d", "add", Json("{}"))
 
 
+@pytest.mark.accepts(441, 442)
 @pytest.mark.parametrize(
     ("reported", "settled"),
     [
@@ -25,19 +26,24 @@ def test_usage_settles_to_an_input_that_holds_its_cached_part(reported, settled)
     assert reported.settled() == settled
 
 
+@pytest.mark.accepts(15, 16, 17, 18)
 def test_an_answer_in_slots_and_as_blocks():
     assert ModelResponse.of_text("x") == ModelResponse(content=Text("x"), stop="end_turn")
     slots = ModelResponse.of_calls(CALL)
     assert (slots.stop, slots.all_calls()) == ("tool_use", (CALL,))
-    blocks = ModelResponse.of_blocks(Blocks((TextBlock(Text("x")), CallBlock(CALL))))
-    assert (blocks.stop, blocks.all_calls(), blocks.calls) == ("tool_use", (CALL,), ())
-    assert ModelResponse.of_blocks(Blocks((TextBlock(Text("x")),))).stop == "end_turn"
+    made = Blocks((CallBlock(OTHER), TextBlock(Text("x")), CallBlock(CALL)))
+    blocks = ModelResponse.of_blocks(made)
+    assert (blocks.stop, blocks.all_calls()) == ("tool_use", (OTHER, CALL))
+    assert (blocks.calls, blocks.reasoning) == ((), None)
+    text = ModelResponse.of_blocks(Blocks((TextBlock(Text("x")),)))
+    assert (text.stop, text.all_calls()) == ("end_turn", ())
 
 
 def test_a_model_is_named_by_provider_and_model():
     assert str(ModelInfo("p", "m")) == "p/m"
 
 
+@pytest.mark.accepts(205)
 def test_an_overrun_is_found_in_the_chain_of_causes():
     long = TooLong(Overrun(9001, 8000))
     assert "9001" in str(long)

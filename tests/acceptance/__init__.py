@@ -1,0 +1,1 @@
+"""Which tests cover which acceptance lines of the kernel specification."""
