@@ -25,6 +25,7 @@ from effects.raised import leaf
 from effects.writer import Applied, Writer
 from reducers.announce import Work, outstanding
 from reducers.machines import calls as calls_machine
+from reducers.machines.calls import Call
 from reducers.vocabulary.effects import (
     CallModel,
     Effect,
@@ -34,7 +35,7 @@ from reducers.vocabulary.effects import (
     StopModel,
     StopTool,
 )
-from reducers.vocabulary.errors import NoTool, ProviderError
+from reducers.vocabulary.errors import ProviderError
 from reducers.vocabulary.events import ToolFinished, ToolRequested
 from reducers.vocabulary.inputs import (
     CancelTurn,
@@ -359,18 +360,16 @@ class Interpreter:
             elif isinstance(effect, JudgeCall):
                 self._asked[effect.id] = self.ports.policy
 
-    def refuse_absent_tools(self) -> None:
-        """Raise `NoTool` for a permitted call that waits for a tool which an earlier process had.
-
-        Started, it could only be answered with an error, and be lost."""
-        with self.writer.lock:
-            state = self.writer.state
-            if state.loop.is_interrupted or not isinstance(state.loop.phase, Ready):
-                return
-            for call in state.calls.batch:
-                is_due = call.status == "prepared" and call.grant == "allow"
-                if is_due and self._tool(call.id, call.tool) is None:
-                    raise NoTool(call.id, call.tool)
+    def absent_calls(self) -> tuple[Call, ...]:
+        """Permitted calls that are ready and whose tool this process does not have: an earlier one
+        had it. Started, they could only be answered with an error, and be lost."""
+        state = self.writer.state
+        if not isinstance(state.loop.phase, Ready):
+            return ()
+        due = calls_machine.with_status(state.calls, "prepared")
+        return tuple(
+            call for call in due if call.grant == "allow" and self._tool(call.id, call.tool) is None
+        )
 
     def _tool(self, call: str, name: str) -> Tool | None:
         matched = self._matched.get(call)

@@ -51,6 +51,7 @@ from reducers.vocabulary.config import Config
 from reducers.vocabulary.effects import ReconcileOutcome
 from reducers.vocabulary.errors import (
     InvalidInput,
+    NoTool,
 )
 from reducers.vocabulary.inputs import (
     CancelCalls,
@@ -231,12 +232,12 @@ class Kernel(Observation, PartsFace, ContextFace, QuestionsFace):
 
     def close(self) -> None:
         """Sync, leave a state cache where it pays, let the log go. A second call does nothing."""
-        if not self._is_closed:
-            self._interpreter.settle_debts()
-        state = self._writer.state
         write_cache = getattr(self._log, "write_cache", None)
-        is_due = state.position - self._cached_at >= CACHE_EVERY
         try:
+            if not self._is_closed:
+                self._interpreter.settle_debts()
+            state = self._writer.state
+            is_due = state.position - self._cached_at >= CACHE_EVERY
             # A state that an interruption left behind its log is not that of its last commit.
             if write_cache is not None and is_due and state.position == self._log.position:
                 write_cache(encode_state(state), FINGERPRINT)
@@ -323,7 +324,9 @@ class Kernel(Observation, PartsFace, ContextFace, QuestionsFace):
         if before.is_open and (after.turn, after.is_open) != (before.turn, True):
             return self.state()  # cancelled while a tool was asked how its run had ended
         self._describe_again()
-        self._interpreter.refuse_absent_tools()
+        absent = self.absent_calls()
+        if absent and not self.is_interrupted():  # an interrupt comes first, and starts nothing
+            raise NoTool(absent[0].call, absent[0].tool)
         return await self._interpreter.drive(input)
 
     async def recover(self) -> None:

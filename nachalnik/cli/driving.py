@@ -25,8 +25,7 @@ from nachalnik.cli.words import counted, visible
 from nachalnik.kernel import Kernel
 from nachalnik.subscriptions import Subscription
 from reducers.vocabulary.errors import KernelError
-from reducers.vocabulary.events import TurnPaused
-from reducers.vocabulary.phases import Deciding, Finished, Ready
+from reducers.vocabulary.phases import Deciding, Finished
 
 CLOSE_S = 2.0
 """Longest time for a provider to close its connections."""
@@ -52,14 +51,13 @@ class Session:
 
     async def turn(self) -> int:
         """Drive the turn until it is over or somebody else's move; the status that comes to."""
-        before = self.kernel.last_seq()
         while True:
             status = await self._guarded(self.kernel.turn)
             self.catch_up()
             if self.interrupts.count:
                 return INTERRUPTED
             if status != DONE or not isinstance(self.kernel.state(), Deciding):
-                return status or self._at_rest(before)
+                return status or self._at_rest()
             if not self.kernel.pending_questions():
                 told = f"`nachalnik replay {quote(self.log)}` tells where"
                 complain(f"the log waits for an answer to a question it does not hold: {told}")
@@ -81,10 +79,7 @@ class Session:
 
     def absent_tools(self) -> bool:
         """Whether a call is ready whose tool is not in this process; they are told."""
-        if not isinstance(self.kernel.state(), Ready):
-            return False
-        due = [one for one in self.kernel.pending_calls() if one.grant == "allow"]
-        found = [one for one in due if self.kernel.tool(one.tool) is None]
+        found = self.kernel.absent_calls()
         for one in found:
             told = f"call {one.call} is ready to run, and this process has no tool {one.tool}"
             complain(visible(f"{told}: give --tools MODULE:NAME"))
@@ -96,16 +91,16 @@ class Session:
     def resuming(self, *more: str) -> str:
         return resuming(self.log, self.options, *more)
 
-    def _at_rest(self, before: int) -> int:
+    def _at_rest(self) -> int:
         if isinstance(self.kernel.state(), Finished):
             return DONE
-        events = [record.raw for record in self.kernel.history_since(before)]
-        sent = next((one.requests for one in events[::-1] if isinstance(one, TurnPaused)), None)
-        if sent == 0:
+        limit = self.kernel.config.max_requests_per_turn
+        if limit == 0:
             complain("the turn is not at its end: this session lets a turn send no request")
             return FAILED
         why = resting(self.kernel)
-        if sent is not None:
+        sent = self.kernel.state_at(self.kernel.position).loop.requests
+        if limit is not None and sent >= limit:
             why = f"it rests after {counted(sent, 'request')}, as many as it may send at a time"
         complain(f"the turn is not at its end: {why}. `{self.resuming()}` goes on")
         return FAILED
@@ -160,10 +155,9 @@ def drive(
                 watcher = JsonWatcher(output) if is_json else TextWatcher(output)
                 kernel = _opened(log, parts)
                 try:
-                    session = Session(
-                        *(kernel, log, options, asker(interrupts, parts), interrupts, watcher),
-                        kernel.subscribe(depth=math.inf),  # every fragment is printed
-                    )
+                    answers = asker(interrupts, parts)
+                    told = kernel.subscribe(depth=math.inf)  # every fragment is printed
+                    session = Session(kernel, log, options, answers, interrupts, watcher, told)
                     return await _watched(session, work)
                 finally:
                     await _close(kernel)

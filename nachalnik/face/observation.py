@@ -81,6 +81,8 @@ class Observation(Face):
             now = self._writer.state
             if not 0 <= position <= now.position:
                 raise InvalidInput(f"position {position} is not in 0..{now.position}")
+            if position == now.position:
+                return now
             first = state = initial_of(read_header(self._log))
             load, path = self._log.content, path_of(self._log)
             for _, _, after in states(first, self._values(0), load, position, path=path):

@@ -10,6 +10,7 @@ from nachalnik.reports import (
 )
 from reducers.absorb.calls import unanswered
 from reducers.machines import calls as calls_machine
+from reducers.machines.calls import Call
 from reducers.vocabulary.content import content_of
 from reducers.vocabulary.errors import (
     InvalidInput,
@@ -58,7 +59,12 @@ class QuestionsFace(Face):
     def pending_calls(self) -> list[PendingCall]:
         """Every prepared call that has not run, answered or not, in the model's order."""
         calls = calls_machine.with_status(self._writer.state.calls, "prepared")
-        return [PendingCall(call.id, call.tool, call.args, call.grant) for call in calls]
+        return [_pending(call) for call in calls]
+
+    def absent_calls(self) -> list[PendingCall]:
+        """Those of them that are ready to run, and whose tool this process does not have."""
+        with self._writer.lock:
+            return [_pending(call) for call in self._interpreter.absent_calls()]
 
     def unanswered_calls(self) -> list[UnansweredCall]:
         """Calls without a result that nothing will answer by itself."""
@@ -89,3 +95,7 @@ class QuestionsFace(Face):
 
     def fail(self, call: str, text: str) -> Phase:
         return self.settle(call, text, is_error=True)
+
+
+def _pending(call: Call) -> PendingCall:
+    return PendingCall(call.id, call.tool, call.args, call.grant)

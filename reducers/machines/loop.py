@@ -31,7 +31,6 @@ from reducers.vocabulary.phases import (
     Idle,
     Phase,
     Requesting,
-    is_busy,
 )
 
 Drive = Literal["none", "step", "turn"]
@@ -107,10 +106,6 @@ EVOLVE: dict[type, Callable[[Loop, Any, int], Loop]] = {
 
 
 # -- queries -----------------------------------------------------------------------------------
-
-
-def is_resting(loop: Loop) -> bool:
-    return not is_busy(loop.phase)
 
 
 def may_undo(loop: Loop) -> bool:

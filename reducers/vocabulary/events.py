@@ -3,6 +3,9 @@ bookkeeping ones are ours, in the log and in every fold, shown on demand.
 
 What the fold knows already is not stored (where a state changed from, a call's arguments, the lists
 of a request): `reducers.views` adds it for people. Tags are promises: never changed, never reused.
+
+One module, long as it is: many events concern several machines, and whoever folds, writes or shows
+them needs the whole union.
 """
 
 from typing import Any, Generic, Literal, TypeVar

@@ -1,10 +1,13 @@
 """One effect in place, several at once, and the order in which the log tells it."""
 
 import threading
+import time
 
 import anyio
+import anyio.lowlevel
 import pytest
 
+from effects.interpreter import SHARE_S
 from nachalnik import Config, ContextItem, Kernel, ModelResponse, Rules
 from reducers.vocabulary.errors import Busy, EmptyProjection, NoProvider
 from reducers.vocabulary.phases import Deciding, Finished, Idle, Ready
@@ -316,3 +319,28 @@ async def test_call_ids_are_repaired_and_results_answer_the_new_ones():
     assert a.runs == ["dup", "call_1", "call_2"]
     assert [one[0] for one in results(k)] == a.runs
     sound(k)
+
+
+async def test_others_run_beside_parts_that_never_wait():
+    """A turn in which nothing is awaited, and each round takes longer than others have to wait."""
+    rounds = 10
+
+    async def slow(call, sink):
+        time.sleep(2 * SHARE_S)  # noqa: ASYNC251 - it is the point that nobody waits
+        return "done"
+
+    k = kernel(*[calls("a")] * rounds, said("x"), tools=[Tool("a", slow)])
+    passes = 0
+
+    async def other():
+        nonlocal passes
+        while True:
+            await anyio.lowlevel.checkpoint()
+            passes += 1
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(other)
+        assert isinstance(await k.turn(), Finished)
+        seen = passes
+        group.cancel_scope.cancel()
+    assert seen >= rounds - 3, "the first answer is quick, and the first pass may come late"
