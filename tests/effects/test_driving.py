@@ -329,7 +329,8 @@ async def test_others_run_beside_parts_that_never_wait():
         time.sleep(2 * SHARE_S)  # noqa: ASYNC251 - it is the point that nobody waits
         return "done"
 
-    k = kernel(*[calls("a")] * rounds, said("x"), tools=[Tool("a", slow)])
+    tools = [Tool("a", slow)]
+    k = kernel(*[calls("a")] * rounds, said("x"), tools=tools, max_requests_per_turn=None)
     passes = 0
 
     async def other():
